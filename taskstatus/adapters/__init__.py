@@ -1,0 +1,1 @@
+"""Implementations of the application's ports: MySQL, tokens, Redis, clock, canonical bytes, telemetry."""

@@ -1,0 +1,91 @@
+"""Reads in memory (port ``TaskReader``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.adapters.memory.tables import GrantKey
+from taskstatus.application.identity import ExecutionBinding
+from taskstatus.application.ports_store import StoreUnavailableError
+from taskstatus.domain.ids import ExecutionId, TaskId
+from taskstatus.domain.records import TaskView, TimelinePage
+from taskstatus.domain.state import Grant, StepState, TaskState
+
+
+class MemoryTaskReader:
+    """What a ``MemoryTaskStore`` has committed."""
+
+    def __init__(self, store: MemoryTaskStore) -> None:
+        self._store = store
+        self._tables = store.tables
+
+    async def execution_binding(self, execution_id: ExecutionId) -> ExecutionBinding | None:
+        """See the port."""
+        found = await self.execution_state(execution_id)
+        if found is None:
+            return None
+        task, step = found
+        return ExecutionBinding(
+            tenant_id=task.envelope.tenant_id,
+            authority_scope=task.envelope.authority_scope,
+            workflow_id=task.envelope.workflow_id,
+            task_id=step.task_id,
+            task_attempt=step.task_attempt,
+            step_id=step.definition.step_id,
+            step_attempt=step.attempt,
+            operation_code=step.definition.operation_code,
+            execution_id=execution_id,
+            producer_id=step.definition.expected_producer,
+        )
+
+    async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:
+        """See the port."""
+        self._check_available()
+        key = self._tables.execution_keys.get(execution_id)
+        if key is None:
+            return None
+        step = self._tables.steps[key]
+        return self._tables.tasks[step.task_id], step
+
+    async def task_views(self, task_ids: Sequence[TaskId], *, with_trigger: bool) -> Mapping[TaskId, TaskView]:
+        """See the port."""
+        self._check_available()
+        known = [task_id for task_id in task_ids if task_id in self._tables.tasks]
+        return {task_id: self._view(task_id, with_trigger) for task_id in known}
+
+    async def timeline(self, task_id: TaskId, after_version: int, limit: int) -> TimelinePage:
+        """See the port."""
+        self._check_available()
+        task = self._tables.tasks.get(task_id)
+        versions = sorted(version for of, version in self._tables.events if of == task_id)
+        later = [version for version in versions if version > after_version]
+        events = tuple(self._tables.events[(task_id, version)] for version in later[:limit])
+        oldest = versions[0] if versions else 0
+        return TimelinePage(events, task.version if task else 0, len(later) > limit, oldest)
+
+    async def task_grants(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, tuple[Grant, ...]]:
+        """See the port."""
+        self._check_available()
+        found: dict[TaskId, tuple[Grant, ...]] = {}
+        for key, grant in sorted(self._tables.grants.items(), key=_by_key):
+            if key[0] in task_ids:
+                found[key[0]] = (*found.get(key[0], ()), grant)
+        return found
+
+    def _view(self, task_id: TaskId, with_trigger: bool) -> TaskView:
+        task = self._tables.tasks[task_id]
+        steps = sorted(
+            self._tables.steps_in(task_id, task.attempt),
+            key=lambda step: (step.definition.order, step.definition.step_id, step.attempt),
+        )
+        trigger = self._tables.events.get((task_id, task.version)) if with_trigger else None
+        return TaskView(task, tuple(steps), self._store.clock.read(), trigger)
+
+    def _check_available(self) -> None:
+        if self._store.unavailable:
+            raise StoreUnavailableError("the in-memory store was told to be unavailable")
+
+
+def _by_key(item: tuple[GrantKey, Grant]) -> GrantKey:
+    return item[0]

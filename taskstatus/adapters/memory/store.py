@@ -1,0 +1,123 @@
+"""Write transactions in memory (port ``TaskStore``), with the faults that lanes must survive on request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from taskstatus.adapters.memory.clock import MemoryDatabaseClock
+from taskstatus.adapters.memory.tables import Tables
+from taskstatus.application.ports_store import (
+    LockedTask,
+    LockedWorkflow,
+    StepKey,
+    StoreRefusedError,
+    StoreUnavailableError,
+    TransactionAttempt,
+    WriteTransaction,
+)
+from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.records import ChangeSet, SeenEvent
+from taskstatus.domain.state import StepState, TaskState, WorkflowState
+
+T = TypeVar("T")
+
+
+class MemoryTaskStore:
+    """One transaction at a time; a transaction's changes become visible at its commit.
+
+    ``refuse``: change sets for which it is true are refused, as a database refuses a poison row.
+    ``unavailable``: while it is true no transaction runs.
+    """
+
+    def __init__(self, tables: Tables | None = None, clock: MemoryDatabaseClock | None = None) -> None:
+        self.tables = tables or Tables()
+        self.clock = clock or MemoryDatabaseClock()
+        self.refuse: Callable[[ChangeSet], bool] = _never
+        self.unavailable = False
+        self._lost_replies: list[bool] = []
+        self._lock = asyncio.Lock()
+
+    def lose_next_commit_reply(self, *, committed: bool) -> None:
+        """The next commit loses its reply, having happened or not; calls add up, and the body runs again each time."""
+        self._lost_replies.append(committed)
+
+    async def transact(self, body: Callable[[WriteTransaction, TransactionAttempt], Awaitable[T]]) -> T:
+        """See ``TaskStore.transact``."""
+        async with self._lock:
+            number, settling = 1, False
+            while True:
+                # A real database always suspends the caller; code that relies on not being suspended must fail here.
+                await asyncio.sleep(0)
+                if self.unavailable:
+                    raise StoreUnavailableError("the in-memory store was told to be unavailable")
+                transaction = _MemoryTransaction(self)
+                value = await body(transaction, TransactionAttempt(number, settling))
+                if self._commit(transaction.changes):
+                    return value
+                number, settling = number + 1, True
+
+    def _commit(self, changes: Sequence[ChangeSet]) -> bool:
+        """Whether the reply arrived."""
+        committed = self._lost_replies.pop(0) if self._lost_replies else None
+        if committed is not False:
+            for part in changes:
+                self.tables.apply(part, self.clock.read())
+        return committed is None
+
+
+class _MemoryTransaction:
+    def __init__(self, store: MemoryTaskStore) -> None:
+        self._store = store
+        self._tables = store.tables
+        self.changes: list[ChangeSet] = []
+
+    async def now(self) -> datetime:
+        return self._store.clock.read()
+
+    async def find_workflow_by_key(self, tenant_id: str, authority_scope: str, key: str) -> WorkflowState | None:
+        found = self._tables.workflow_keys.get((tenant_id, authority_scope, key))
+        return None if found is None else self._tables.workflows[found]
+
+    async def lock_workflow(self, workflow_id: WorkflowId) -> LockedWorkflow | None:
+        state = self._tables.workflows.get(workflow_id)
+        return None if state is None else LockedWorkflow(state, self._store.clock.read())
+
+    async def tasks_of_workflow(self, workflow_id: WorkflowId, keys: Sequence[str]) -> Mapping[str, TaskState]:
+        found = {key: self._tables.task_keys.get((workflow_id, key)) for key in keys}
+        return {key: self._tables.tasks[task_id] for key, task_id in found.items() if task_id is not None}
+
+    async def lock_tasks(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, LockedTask]:
+        tasks, clock = self._tables.tasks, self._store.clock
+        known = sorted(task_id for task_id in set(task_ids) if task_id in tasks)
+        return {task_id: LockedTask(tasks[task_id], clock.read()) for task_id in known}
+
+    async def executions(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, StepState]:
+        keys = self._tables.execution_keys
+        known = [execution_id for execution_id in execution_ids if execution_id in keys]
+        return {execution_id: self._tables.steps[keys[execution_id]] for execution_id in known}
+
+    async def step_attempts(self, keys: Sequence[StepKey]) -> Mapping[StepKey, tuple[StepState, ...]]:
+        found: dict[StepKey, tuple[StepState, ...]] = {}
+        for task_id, task_attempt, step_id in keys:
+            attempts = [s for s in self._tables.steps_in(task_id, task_attempt) if s.definition.step_id == step_id]
+            if attempts:
+                by_attempt = sorted(attempts, key=lambda step: step.attempt)
+                found[(task_id, task_attempt, step_id)] = tuple(by_attempt)
+        return found
+
+    async def seen_events(self, keys: Sequence[tuple[TaskId, str]]) -> Mapping[tuple[TaskId, str], SeenEvent]:
+        rows = {key: self._tables.dedups[key] for key in keys if key in self._tables.dedups}
+        return {key: SeenEvent(row.digest, row.result) for key, row in rows.items()}
+
+    async def write(self, changes: ChangeSet) -> None:
+        if self._store.refuse(changes):
+            raise StoreRefusedError("the in-memory store was told to refuse these rows")
+        self._tables.check(changes)
+        self.changes.append(changes)
+
+
+def _never(_changes: ChangeSet) -> bool:
+    return False

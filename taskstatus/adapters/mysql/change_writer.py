@@ -1,0 +1,112 @@
+"""Writes one ``ChangeSet`` in the lock order, a fixed number of statements for any number of rows.
+
+Rows within a statement are sorted by key. Updates of existing rows are upserts, the one multi-row update that both
+products and a router by bucket take; an upsert that inserts is a row that nobody held locked, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from taskstatus.adapters.mysql import hot_sql, rows_event, rows_outbox, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql.session import Session
+from taskstatus.adapters.mysql.statements import MultiRow, Parameters, cut_keys, cut_rows, flatten
+from taskstatus.application.ports_store import StoreRefusedError
+from taskstatus.domain.ids import ExecutionId
+from taskstatus.domain.records import ChangeSet, EndedRun
+from taskstatus.domain.state import WorkflowState
+
+R = TypeVar("R")
+_UPDATED = 2
+"""How the server counts an upsert's row that existed and changed; an inserted one counts 1."""
+
+
+async def write_changes(session: Session, changes: ChangeSet) -> None:
+    """Write everything; tables without rows cost nothing. Raises StoreRefusedError for an update of a missing row."""
+    await _write_workflows(session, changes)
+    await _write_tasks(session, changes)
+    await _write_steps(session, changes)
+    await _write_leases(session, changes)
+    grants = _sorted_rows(changes.new_task_grants, lambda given: rows_task.acl_to_row(*given), 1, 3, 4)
+    await _insert(session, hot_sql.INSERT_TASK_GRANTS, grants)
+    await _insert(session, hot_sql.INSERT_DEDUPS, _sorted_rows(changes.dedups, rows_event.dedup_to_row, 1, 2))
+    await _insert(session, hot_sql.INSERT_EVENTS, _sorted_rows(changes.events, rows_event.to_row, 1, 2))
+    await _insert(
+        session, hot_sql.INSERT_WORKFLOW_EVENTS, _sorted_rows(changes.workflow_events, rows_workflow.event_to_row, 1, 2)
+    )
+    await _insert(session, hot_sql.INSERT_OUTBOX, _sorted_rows(changes.outbox, rows_outbox.to_row, 1))
+
+
+async def _write_workflows(session: Session, changes: ChangeSet) -> None:
+    new = changes.new_workflows
+    await _insert(session, hot_sql.INSERT_WORKFLOWS, _sorted_rows(new, rows_workflow.to_row, 1))
+    for workflow in sorted(changes.workflows, key=lambda workflow: workflow.workflow_id):
+        await _update_workflow(session, workflow)
+    grants = [rows_workflow.acl_to_row(workflow, grant) for workflow in new for grant in workflow.grants]
+    await _insert(session, hot_sql.INSERT_WORKFLOW_GRANTS, sorted(grants, key=lambda row: (row[1], row[3], row[4])))
+
+
+async def _update_workflow(session: Session, workflow: WorkflowState) -> None:
+    values = (
+        workflow.title,
+        workflow.lifecycle.value,
+        workflow.version,
+        workflow.task_count,
+        workflow.committed_at,
+    )
+    matched = await session.change(hot_sql.UPDATE_WORKFLOW, (*values, workflow.workflow_id, workflow.bucket))
+    if matched != 1:
+        raise StoreRefusedError("an updated row of workflow does not exist")
+
+
+async def _write_tasks(session: Session, changes: ChangeSet) -> None:
+    await _insert(session, hot_sql.INSERT_TASKS, _sorted_rows(changes.new_tasks, rows_task.to_row, 1))
+    await _update(session, hot_sql.UPDATE_TASKS, _sorted_rows(changes.tasks, rows_task.to_row, 1))
+    await _insert(session, hot_sql.INSERT_RUNS, _sorted_rows(changes.new_runs, rows_task.run_to_row, 1, 2))
+    await _update(session, hot_sql.END_RUNS, _sorted_rows(changes.ended_runs, rows_task.ended_run_to_row, 1, 2))
+
+
+async def _write_steps(session: Session, changes: ChangeSet) -> None:
+    await _insert(session, hot_sql.INSERT_STEPS, _sorted_rows(changes.new_steps, rows_step.to_row, 1, 2, 3, 4))
+    await _update(session, hot_sql.UPDATE_STEPS, _sorted_rows(changes.steps, rows_step.to_row, 1, 2, 3, 4))
+    await _end_runs(session, hot_sql.cancel_unfinished_steps, changes.ended_runs)
+
+
+async def _write_leases(session: Session, changes: ChangeSet) -> None:
+    await _insert(session, hot_sql.INSERT_LEASES, _sorted_rows(changes.opened_leases, rows_outbox.lease_to_row, 1))
+    for group in cut_keys(sorted(changes.closed_leases, key=_execution_of)):
+        parameters = (*map(_execution_of, group), *(bucket for bucket, _ in group))
+        await session.change(hot_sql.close_leases(len(group)), parameters)
+    await _end_runs(session, hot_sql.close_leases_of_runs, changes.ended_runs)
+
+
+async def _end_runs(session: Session, statement: Callable[[int], str], runs: Sequence[EndedRun]) -> None:
+    for group in cut_keys(sorted(runs, key=lambda run: (run.state.envelope.task_id, run.state.attempt))):
+        runs_of_group = [(run.state.envelope.task_id, run.state.attempt) for run in group]
+        times = [(*key, run.ended_at) for key, run in zip(runs_of_group, group, strict=True)]
+        buckets = [run.state.envelope.bucket for run in group]
+        await session.change(statement(len(group)), (*flatten(times), *flatten(runs_of_group), *buckets))
+
+
+async def _insert(session: Session, statement: MultiRow, rows: Iterable[Parameters]) -> None:
+    for group in cut_rows(list(rows)):
+        await session.change(statement.text(len(group)), flatten(group))
+
+
+async def _update(session: Session, statement: MultiRow, rows: Iterable[Parameters]) -> None:
+    for group in cut_rows(list(rows)):
+        count = await session.change(statement.text(len(group)), flatten(group))
+        if count != _UPDATED * len(group):
+            raise StoreRefusedError(f"an updated row of {statement.table} does not exist, or did not change")
+
+
+def _sorted_rows(records: Iterable[R], to_row: Callable[[R], Parameters], *key_positions: int) -> list[Parameters]:
+    def key(row: Parameters) -> list[Any]:
+        return [row[position] for position in key_positions]
+
+    return sorted(map(to_row, records), key=key)
+
+
+def _execution_of(closed: tuple[int, ExecutionId]) -> ExecutionId:
+    return closed[1]

@@ -1,0 +1,194 @@
+"""The statements of the write path, each written once: fixed columns, any number of rows, ``bucket`` in every one.
+
+The bucket is bound as a plain integer, once per key, and named for each table of a join: that is what a router by
+bucket can follow. Texts are cached by their number of keys. FORCE INDEX keeps a locking read a range over the primary
+key even where statistics of a small or new table would favour a scan, which would lock rows of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from taskstatus.adapters.mysql import rows_event, rows_outbox, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql.statements import MultiRow, marks
+
+_CACHED_TEXTS = 1024
+
+
+def qualified(table: str, columns: tuple[str, ...]) -> str:
+    """The columns with their table, for a SELECT list."""
+    return ",".join(f"{table}.{column}" for column in columns)
+
+
+def either(condition: str, count: int) -> str:
+    """``count`` alternatives of a condition on several columns: a range on both products, unlike row constructors."""
+    return f"({' OR '.join([condition] * count)})"
+
+
+_TASK = qualified("task", rows_task.COLUMNS)
+_STEP = qualified("task_step", rows_step.COLUMNS)
+_SEEN = qualified("task_event_dedup", rows_event.SEEN_COLUMNS)
+_WORKFLOW = qualified("workflow", rows_workflow.COLUMNS)
+_WORKFLOW_GRANT = qualified("workflow_acl", rows_task.GRANT_COLUMNS)
+
+NOW = "SELECT SYSDATE(6) AS now"
+
+FIND_WORKFLOW_BY_KEY = (
+    f"SELECT {_WORKFLOW} FROM workflow "
+    "WHERE workflow.tenant_id=%s AND workflow.authority_scope=%s AND workflow.client_workflow_key=%s"
+)
+"""By a caller's key: the one look-up that cannot name a bucket (a lookup vindex there)."""
+
+LOCK_WORKFLOW = (
+    f"SELECT {_WORKFLOW},SYSDATE(6) AS now FROM workflow WHERE workflow.id=%s AND workflow.bucket=%s FOR UPDATE"
+)
+WORKFLOW_GRANTS = (
+    f"SELECT {_WORKFLOW_GRANT} FROM workflow_acl "
+    "WHERE workflow_acl.workflow_id=%s AND workflow_acl.bucket=%s AND workflow_acl.revoked_at IS NULL"
+)
+UPDATE_WORKFLOW = (
+    "UPDATE workflow SET title=%s,lifecycle_status=%s,version=%s,task_count=%s,committed_at=%s "
+    "WHERE workflow.id=%s AND workflow.bucket=%s"
+)
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def tasks_by_key(count: int) -> str:
+    """Parameters: workflow, ``count`` client task keys, bucket."""
+    return (
+        f"SELECT {_TASK} FROM task FORCE INDEX (task_client_key) "
+        f"WHERE task.workflow_id=%s AND task.client_task_key IN ({marks(count)}) AND task.bucket=%s"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def lock_tasks(count: int) -> str:
+    """Parameters: ``count`` ids, as many buckets. SYSDATE is read per row, after its lock was obtained."""
+    return (
+        f"SELECT {_TASK},SYSDATE(6) AS now FROM task FORCE INDEX (PRIMARY) WHERE task.id IN ({marks(count)}) "
+        f"AND task.bucket IN ({marks(count)}) ORDER BY task.id FOR UPDATE"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def executions(count: int) -> str:
+    """Parameters: ``count`` execution ids, as many buckets."""
+    return (
+        f"SELECT {_STEP} FROM task_step FORCE INDEX (task_step_execution) "
+        f"WHERE task_step.execution_id IN ({marks(count)}) AND task_step.bucket IN ({marks(count)})"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def step_attempts(count: int) -> str:
+    """Parameters: ``count`` times (task, run, step id), as many buckets."""
+    key = "task_step.task_id=%s AND task_step.task_attempt=%s AND task_step.step_id=%s"
+    return (
+        f"SELECT {_STEP} FROM task_step FORCE INDEX (PRIMARY) WHERE {either(key, count)} "
+        f"AND task_step.bucket IN ({marks(count)})"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def seen_events(count: int) -> str:
+    """Parameters: ``count`` times (task, event id), as many buckets."""
+    key = "task_event_dedup.task_id=%s AND task_event_dedup.event_id=%s"
+    return (
+        f"SELECT {_SEEN} FROM task_event_dedup FORCE INDEX (PRIMARY) WHERE {either(key, count)} "
+        f"AND task_event_dedup.bucket IN ({marks(count)})"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def cancel_unfinished_steps(count: int) -> str:
+    """Parameters: ``count`` times (task, run, ended at), ``count`` times (task, run), as many buckets (L-1)."""
+    return (
+        "UPDATE task_step FORCE INDEX (PRIMARY) SET task_step.lifecycle_status='CANCELLED',"
+        f"task_step.end_reason='TASK_ENDED',task_step.is_stale=0,task_step.finished_at={_case('task_step', count)},"
+        "task_step.version=task_step.version+1,task_step.write_count=task_step.write_count+1 "
+        f"WHERE {either('task_step.task_id=%s AND task_step.task_attempt=%s', count)} "
+        f"AND task_step.bucket IN ({marks(count)}) "
+        "AND task_step.lifecycle_status IN ('PENDING','RUNNING','CANCELLING')"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def close_leases_of_runs(count: int) -> str:
+    """Parameters: ``count`` times (task, run, ended at), ``count`` times (task, run), as many buckets (L-1)."""
+    return (
+        "UPDATE task_execution_lease FORCE INDEX (lease_task) "
+        f"SET task_execution_lease.closed_at={_case('task_execution_lease', count)},"
+        "task_execution_lease.deadline_at=NULL "
+        f"WHERE {either('task_execution_lease.task_id=%s AND task_execution_lease.task_attempt=%s', count)} "
+        f"AND task_execution_lease.bucket IN ({marks(count)}) AND task_execution_lease.closed_at IS NULL"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def close_leases(count: int) -> str:
+    """Parameters: ``count`` execution ids, as many buckets. Guarded: a closed lease keeps its time (H-3)."""
+    return (
+        "UPDATE task_execution_lease FORCE INDEX (PRIMARY) "
+        "SET task_execution_lease.closed_at=SYSDATE(6),task_execution_lease.deadline_at=NULL "
+        f"WHERE task_execution_lease.execution_id IN ({marks(count)}) "
+        f"AND task_execution_lease.bucket IN ({marks(count)}) AND task_execution_lease.closed_at IS NULL"
+    )
+
+
+def _case(table: str, count: int) -> str:
+    return f"CASE {' '.join([f'WHEN {table}.task_id=%s AND {table}.task_attempt=%s THEN %s'] * count)} END"
+
+
+INSERT_WORKFLOWS = MultiRow("workflow", rows_workflow.COLUMNS)
+INSERT_WORKFLOW_GRANTS = MultiRow("workflow_acl", rows_workflow.ACL_COLUMNS)
+INSERT_WORKFLOW_EVENTS = MultiRow("workflow_event_log", rows_workflow.EVENT_COLUMNS)
+INSERT_TASKS = MultiRow("task", rows_task.COLUMNS)
+UPDATE_TASKS = MultiRow("task", rows_task.COLUMNS, updated=rows_task.MUTABLE)
+INSERT_RUNS = MultiRow("task_run", rows_task.RUN_COLUMNS)
+END_RUNS = MultiRow("task_run", rows_task.RUN_COLUMNS + rows_task.RUN_OUTCOME, updated=rows_task.RUN_OUTCOME)
+INSERT_STEPS = MultiRow("task_step", rows_step.COLUMNS, computed_column="write_count", computed_insert="0")
+UPDATE_STEPS = MultiRow(
+    "task_step",
+    rows_step.COLUMNS,
+    updated=rows_step.MUTABLE,
+    computed_column="write_count",
+    computed_insert="0",
+    computed_update="write_count+1",
+)
+INSERT_LEASES = MultiRow("task_execution_lease", rows_outbox.LEASE_COLUMNS)
+INSERT_TASK_GRANTS = MultiRow("task_acl", rows_task.ACL_COLUMNS)
+INSERT_DEDUPS = MultiRow(
+    "task_event_dedup", rows_event.DEDUP_COLUMNS, computed_column="created_at", computed_insert="SYSDATE(6)"
+)
+INSERT_EVENTS = MultiRow("task_event_log", rows_event.COLUMNS)
+INSERT_OUTBOX = MultiRow("task_outbox", rows_outbox.COLUMNS)
+
+HOT_STATEMENTS: Mapping[str, Callable[[int], str]] = {
+    "lock_workflow": lambda _count: LOCK_WORKFLOW,
+    "workflow_grants": lambda _count: WORKFLOW_GRANTS,
+    "update_workflow": lambda _count: UPDATE_WORKFLOW,
+    "tasks_by_key": tasks_by_key,
+    "lock_tasks": lock_tasks,
+    "executions": executions,
+    "step_attempts": step_attempts,
+    "seen_events": seen_events,
+    "insert_workflows": INSERT_WORKFLOWS.text,
+    "insert_workflow_grants": INSERT_WORKFLOW_GRANTS.text,
+    "insert_workflow_events": INSERT_WORKFLOW_EVENTS.text,
+    "insert_tasks": INSERT_TASKS.text,
+    "update_tasks": UPDATE_TASKS.text,
+    "insert_runs": INSERT_RUNS.text,
+    "end_runs": END_RUNS.text,
+    "insert_steps": INSERT_STEPS.text,
+    "update_steps": UPDATE_STEPS.text,
+    "cancel_unfinished_steps": cancel_unfinished_steps,
+    "insert_leases": INSERT_LEASES.text,
+    "close_leases": close_leases,
+    "close_leases_of_runs": close_leases_of_runs,
+    "insert_task_grants": INSERT_TASK_GRANTS.text,
+    "insert_dedups": INSERT_DEDUPS.text,
+    "insert_events": INSERT_EVENTS.text,
+    "insert_outbox": INSERT_OUTBOX.text,
+}
+"""Every statement of a write transaction by name; NOW and FIND_WORKFLOW_BY_KEY name no bucket and stand apart."""

@@ -1,0 +1,1 @@
+"""One revision per module, in the order of their numbers."""

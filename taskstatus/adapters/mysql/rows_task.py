@@ -1,0 +1,241 @@
+"""Rows of ``task``, ``task_run`` and ``task_acl``."""
+
+from __future__ import annotations
+
+from taskstatus.adapters.mysql.session import Row
+from taskstatus.adapters.mysql.statements import Parameters
+from taskstatus.adapters.mysql.values import from_json, optional_enum, text, to_json, value_or_null
+from taskstatus.domain.ids import TaskId, WorkflowId
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.records import EndedRun, RunRecord
+from taskstatus.domain.state import DurationSource, Grant, TaskEnvelope, TaskFailure, TaskState
+
+_ENVELOPE = (
+    "bucket",
+    "id",
+    "workflow_id",
+    "tenant_id",
+    "authority_scope",
+    "owner_id",
+    "client_task_key",
+    "creation_digest",
+    "title",
+    "task_type",
+    "product_id",
+    "priority",
+    "coordinator_producer",
+    "policy_executors",
+    "input_ref",
+    "created_at",
+)
+MUTABLE = (
+    "attempt",
+    "version",
+    "row_revision",
+    "lifecycle_status",
+    "business_status",
+    "cancel_requested",
+    "shared",
+    "weight_total",
+    "progress_points",
+    "open_steps",
+    "stale_steps",
+    "degraded_steps",
+    "producer_seqs",
+    "failure_code",
+    "failure_message",
+    "failure_category",
+    "failure_retryable",
+    "failed_step_id",
+    "started_at",
+    "finished_at",
+    "duration_ms",
+    "duration_source",
+    "committed_at",
+)
+COLUMNS = _ENVELOPE + MUTABLE
+_MUTABLE_AT = len(_ENVELOPE)
+
+RUN_COLUMNS = ("bucket", "task_id", "task_attempt", "input_ref", "weight_total", "created_at")
+RUN_OUTCOME = (
+    "lifecycle_status",
+    "business_status",
+    "progress_points",
+    "failure_code",
+    "failure_message",
+    "failure_category",
+    "failure_retryable",
+    "failed_step_id",
+    "started_at",
+    "finished_at",
+    "duration_ms",
+    "duration_source",
+)
+ACL_COLUMNS = ("bucket", "task_id", "tenant_id", "principal_type", "principal_id", "permission", "created_at")
+GRANT_COLUMNS = ("principal_type", "principal_id", "permission")
+
+_NO_FAILURE: Parameters = (None, None, None, None, None)
+
+
+def to_row(state: TaskState) -> Parameters:
+    """The values of COLUMNS."""
+    return (*_envelope_row(state.envelope), *_mutable_row(state))
+
+
+def from_row(row: Row) -> TaskState:
+    """The state of a row of COLUMNS; further columns are ignored."""
+    (attempt, version, row_revision, lifecycle, business, cancel_requested, shared, weight_total, points) = row[
+        _MUTABLE_AT : _MUTABLE_AT + 9
+    ]
+    (open_steps, stale_steps, degraded_steps, producer_seqs) = row[_MUTABLE_AT + 9 : _MUTABLE_AT + 13]
+    (started_at, finished_at, duration_ms, duration_source, committed_at) = row[_MUTABLE_AT + 18 : _MUTABLE_AT + 23]
+    return TaskState(
+        envelope=_envelope(row),
+        attempt=attempt,
+        version=version,
+        row_revision=row_revision,
+        lifecycle=Lifecycle(text(lifecycle)),
+        business_status=text(business),
+        cancel_requested=bool(cancel_requested),
+        shared=bool(shared),
+        weight_total=weight_total,
+        progress_points=points,
+        open_steps=open_steps,
+        stale_steps=stale_steps,
+        degraded_steps=degraded_steps,
+        producer_seqs=from_json(producer_seqs),
+        failure=_failure(row[_MUTABLE_AT + 13 : _MUTABLE_AT + 18]),
+        started_at=started_at,
+        finished_at=finished_at,
+        duration_ms=duration_ms,
+        duration_source=optional_enum(DurationSource, duration_source),
+        committed_at=committed_at,
+    )
+
+
+def run_to_row(run: RunRecord) -> Parameters:
+    """The values of RUN_COLUMNS."""
+    return (run.bucket, run.task_id, run.task_attempt, run.input_ref, run.weight_total, run.created_at)
+
+
+def ended_run_to_row(run: EndedRun) -> Parameters:
+    """The values of RUN_COLUMNS, which the row has already, and of RUN_OUTCOME."""
+    state, envelope = run.state, run.state.envelope
+    return (
+        envelope.bucket,
+        envelope.task_id,
+        state.attempt,
+        envelope.input_ref,
+        state.weight_total,
+        envelope.created_at,
+        state.lifecycle.value,
+        state.business_status,
+        state.progress_points,
+        *_failure_row(state.failure),
+        state.started_at,
+        state.finished_at,
+        state.duration_ms,
+        value_or_null(state.duration_source),
+    )
+
+
+def acl_to_row(task: TaskState, grant: Grant) -> Parameters:
+    """The values of ACL_COLUMNS for a grant given at creation."""
+    envelope = task.envelope
+    return (
+        envelope.bucket,
+        envelope.task_id,
+        envelope.tenant_id,
+        grant.principal_type,
+        grant.principal_id,
+        grant.permission,
+        task.committed_at,
+    )
+
+
+def grant_from_row(row: Row) -> Grant:
+    """The grant of a row that ends with GRANT_COLUMNS."""
+    principal_type, principal_id, permission = row[-3:]
+    return Grant(text(principal_type), text(principal_id), text(permission))
+
+
+def _envelope_row(envelope: TaskEnvelope) -> Parameters:
+    return (
+        envelope.bucket,
+        envelope.task_id,
+        envelope.workflow_id,
+        envelope.tenant_id,
+        envelope.authority_scope,
+        envelope.owner_id,
+        envelope.client_task_key,
+        envelope.creation_digest,
+        envelope.title,
+        envelope.task_type,
+        envelope.product_id,
+        envelope.priority,
+        envelope.coordinator_producer,
+        to_json(envelope.policy_executors),
+        envelope.input_ref,
+        envelope.created_at,
+    )
+
+
+def _mutable_row(state: TaskState) -> Parameters:
+    return (
+        state.attempt,
+        state.version,
+        state.row_revision,
+        state.lifecycle.value,
+        state.business_status,
+        state.cancel_requested,
+        state.shared,
+        state.weight_total,
+        state.progress_points,
+        state.open_steps,
+        state.stale_steps,
+        state.degraded_steps,
+        to_json(dict(state.producer_seqs)),
+        *_failure_row(state.failure),
+        state.started_at,
+        state.finished_at,
+        state.duration_ms,
+        value_or_null(state.duration_source),
+        state.committed_at,
+    )
+
+
+def _envelope(row: Row) -> TaskEnvelope:
+    (bucket, task_id, workflow_id, tenant_id, scope, owner_id, client_task_key, digest) = row[:8]
+    (title, task_type, product_id, priority, coordinator, executors, input_ref, created_at) = row[8:16]
+    return TaskEnvelope(
+        task_id=TaskId(task_id),
+        workflow_id=WorkflowId(workflow_id),
+        bucket=bucket,
+        tenant_id=text(tenant_id),
+        authority_scope=text(scope),
+        owner_id=text(owner_id),
+        client_task_key=text(client_task_key),
+        creation_digest=digest,
+        title=title,
+        task_type=text(task_type),
+        product_id=text(product_id),
+        priority=priority,
+        coordinator_producer=text(coordinator),
+        policy_executors=tuple(from_json(executors)),
+        input_ref=input_ref,
+        created_at=created_at,
+    )
+
+
+def _failure_row(failure: TaskFailure | None) -> Parameters:
+    """NULL in every column says that there is none; an empty text is a text."""
+    if failure is None:
+        return _NO_FAILURE
+    return (failure.code, failure.message, failure.category, failure.retryable, failure.failed_step_id)
+
+
+def _failure(row: Row) -> TaskFailure | None:
+    code, message, category, retryable, failed_step_id = row
+    if code is None:
+        return None
+    return TaskFailure(text(code), message, category, bool(retryable), text(failed_step_id))

@@ -1,0 +1,42 @@
+"""Single values between columns and domain types; every conversion is total and loses nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import orjson
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def text(value: bytes | str) -> str:
+    """A VARBINARY column's text: ids, keys and codes."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def optional_enum(kind: type[E], value: bytes | str | None) -> E | None:
+    """The member of a closed vocabulary, or None for NULL."""
+    return None if value is None else kind(text(value))
+
+
+def value_or_null(member: StrEnum | None) -> str | None:
+    """The plain text of a member: drivers choose the encoding by the exact type."""
+    return None if member is None else member.value
+
+
+def to_json(value: Any) -> bytes:
+    """Compact JSON of strings, integers, lists and mappings; kept as bytes, never in a JSON column."""
+    return orjson.dumps(value)
+
+
+def from_json(value: bytes | str) -> Any:
+    """The value of ``to_json``."""
+    return orjson.loads(value)
+
+
+def epoch_micros(moment: datetime) -> int:
+    """A naive UTC time as microseconds since 1970, exactly."""
+    since = moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

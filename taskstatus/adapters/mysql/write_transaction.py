@@ -1,0 +1,103 @@
+"""Reads under locks (port ``WriteTransaction``); writing is ``change_writer``'s."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from taskstatus.adapters.mysql import hot_sql, rows_event, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql.change_writer import write_changes
+from taskstatus.adapters.mysql.session import Row, Session
+from taskstatus.adapters.mysql.statements import cut_keys, flatten
+from taskstatus.application.ports_store import LockedTask, LockedWorkflow, StepKey
+from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id
+from taskstatus.domain.records import ChangeSet, SeenEvent
+from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
+
+
+class MySqlWriteTransaction:
+    """One open transaction; every method costs one statement for up to ``MAX_KEYS`` keys."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def now(self) -> datetime:
+        """See the port."""
+        rows = await self._session.rows(hot_sql.NOW)
+        moment: datetime = rows[0][0]
+        return moment
+
+    async def find_workflow_by_key(self, tenant_id: str, authority_scope: str, key: str) -> WorkflowState | None:
+        """See the port."""
+        rows = await self._session.rows(hot_sql.FIND_WORKFLOW_BY_KEY, (tenant_id, authority_scope, key))
+        if not rows:
+            return None
+        return rows_workflow.from_row(rows[0], await self._grants(WorkflowId(rows[0][1])))
+
+    async def lock_workflow(self, workflow_id: WorkflowId) -> LockedWorkflow | None:
+        """See the port."""
+        rows = await self._session.rows(hot_sql.LOCK_WORKFLOW, (workflow_id, bucket_of_id(workflow_id)))
+        if not rows:
+            return None
+        return LockedWorkflow(rows_workflow.from_row(rows[0], await self._grants(workflow_id)), rows[0][-1])
+
+    async def tasks_of_workflow(self, workflow_id: WorkflowId, keys: Sequence[str]) -> Mapping[str, TaskState]:
+        """See the port."""
+        found: dict[str, TaskState] = {}
+        for group in cut_keys(sorted(set(keys))):
+            parameters = (workflow_id, *group, bucket_of_id(workflow_id))
+            for row in await self._session.rows(hot_sql.tasks_by_key(len(group)), parameters):
+                state = rows_task.from_row(row)
+                found[state.envelope.client_task_key] = state
+        return found
+
+    async def lock_tasks(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, LockedTask]:
+        """See the port."""
+        locked: dict[TaskId, LockedTask] = {}
+        for group in cut_keys(sorted(set(task_ids))):
+            parameters = (*group, *map(bucket_of_id, group))
+            for row in await self._session.rows(hot_sql.lock_tasks(len(group)), parameters):
+                state = rows_task.from_row(row)
+                locked[state.envelope.task_id] = LockedTask(state, row[-1])
+        return locked
+
+    async def executions(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, StepState]:
+        """See the port."""
+        found: dict[ExecutionId, StepState] = {}
+        for group in cut_keys(sorted(set(execution_ids))):
+            parameters = (*group, *map(bucket_of_id, group))
+            for row in await self._session.rows(hot_sql.executions(len(group)), parameters):
+                step = rows_step.from_row(row)
+                if step.terms is not None:
+                    found[step.terms.execution_id] = step
+        return found
+
+    async def step_attempts(self, keys: Sequence[StepKey]) -> Mapping[StepKey, tuple[StepState, ...]]:
+        """See the port."""
+        rows: list[Row] = []
+        for group in cut_keys(sorted(set(keys))):
+            parameters = (*flatten(group), *(bucket_of_id(task_id) for task_id, _, _ in group))
+            rows.extend(await self._session.rows(hot_sql.step_attempts(len(group)), parameters))
+        found: defaultdict[StepKey, list[StepState]] = defaultdict(list)
+        for step in sorted(map(rows_step.from_row, rows), key=lambda step: step.attempt):
+            found[(step.task_id, step.task_attempt, step.definition.step_id)].append(step)
+        return {key: tuple(steps) for key, steps in found.items()}
+
+    async def seen_events(self, keys: Sequence[tuple[TaskId, str]]) -> Mapping[tuple[TaskId, str], SeenEvent]:
+        """See the port."""
+        found: dict[tuple[TaskId, str], SeenEvent] = {}
+        for group in cut_keys(sorted(set(keys))):
+            parameters = (*flatten(group), *(bucket_of_id(task_id) for task_id, _ in group))
+            found.update(
+                map(rows_event.seen_from_row, await self._session.rows(hot_sql.seen_events(len(group)), parameters))
+            )
+        return found
+
+    async def write(self, changes: ChangeSet) -> None:
+        """See the port."""
+        await write_changes(self._session, changes)
+
+    async def _grants(self, workflow_id: WorkflowId) -> tuple[Grant, ...]:
+        rows = await self._session.rows(hot_sql.WORKFLOW_GRANTS, (workflow_id, bucket_of_id(workflow_id)))
+        return tuple(map(rows_task.grant_from_row, rows))

@@ -1,0 +1,1 @@
+"""Metrics, structured logs and traces (N-3)."""

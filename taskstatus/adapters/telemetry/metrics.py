@@ -1,0 +1,85 @@
+"""Prometheus metrics of the service process (names.md, *Metrics*): base units, bounded labels, never an id."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.verdicts import Accepted, Duplicate, Refused, Stale, Verdict, outcome_of
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_BATCH = (1, 2, 5, 10, 20, 50, 100, 200)
+_IDENTITY_REASONS = frozenset({Reason.TOKEN_MISMATCH, Reason.PRODUCER_MISMATCH, Reason.OPERATION_MISMATCH})
+
+
+class ServiceMetrics:
+    """The ports ServiceObserver and CallObserver over Prometheus."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self._requests = self._counter("report_requests", "Events answered", "transport", "outcome", "reason")
+        self._calls = Histogram(
+            "taskstatus_report_duration_seconds",
+            "Time from receipt to answer of a call",
+            ("transport", "method", "status"),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._hits = self._counter("idempotent_hits", "Events answered from the dedup table")
+        self._stale = self._counter("stale", "Late events answered and not written", "reason")
+        self._mismatches = self._counter("identity_mismatch", "Credentials that contradict their caller")
+        self._illegal = self._counter("illegal_transitions", "Events that the lifecycle does not allow")
+        self._gaps = self._counter("sequence_gaps", "Sequence numbers skipped by accepted events")
+        self._depth = Gauge("taskstatus_lane_depth", "Commands waiting in the lanes", registry=self.registry)
+        self._batches = Histogram(
+            "taskstatus_lane_batch_size", "Commands per transaction", buckets=_BATCH, registry=self.registry
+        )
+        self._commits = Histogram(
+            "taskstatus_commit_duration_seconds",
+            "Time of a lane's transaction, retries included",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"taskstatus_{name}", text, labels, registry=self.registry)
+
+    def event_judged(self, transport: str, verdict: Verdict) -> None:
+        """See ServiceObserver."""
+        reason = reason_of(verdict)
+        self._requests.labels(transport, outcome_of(verdict), reason or "").inc()
+        match verdict:
+            case Duplicate():
+                self._hits.inc()
+            case Stale():
+                self._stale.labels(reason or "").inc()
+            case Accepted(_, gap) if gap > 0:
+                self._gaps.inc(gap)
+            case Refused(error) if error.reason in _IDENTITY_REASONS:
+                self._mismatches.inc()
+            case Refused(error) if error.reason is Reason.TRANSITION_NOT_ALLOWED:
+                self._illegal.inc()
+
+    def batch_committed(self, commands: int, commit_seconds: float) -> None:
+        """See ServiceObserver."""
+        self._batches.observe(commands)
+        self._commits.observe(commit_seconds)
+
+    def lane_depth(self, queued: int) -> None:
+        """See ServiceObserver."""
+        self._depth.set(queued)
+
+    def call_ended(self, transport: str, method: str, status: str, seconds: float) -> None:
+        """See CallObserver."""
+        self._calls.labels(transport, method, status).observe(seconds)
+
+
+def reason_of(verdict: Verdict) -> Reason | None:
+    """The reason of an answer or a refusal."""
+    return verdict.error.reason if isinstance(verdict, Refused) else verdict.result.reason
+
+
+def serve_metrics(listen: str, registry: CollectorRegistry) -> None:
+    """Serve ``/metrics`` on ``host:port`` from a thread of its own. Raises OSError when the address is taken."""
+    host, _, port = listen.rpartition(":")
+    start_http_server(int(port), addr=host or "127.0.0.1", registry=registry)

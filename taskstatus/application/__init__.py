@@ -1,0 +1,1 @@
+"""Ports (Protocols) and the one ``TaskStatusService`` that every entrypoint holds."""

@@ -1,0 +1,54 @@
+"""The role × method matrix as data (names.md, *Services, methods, routes*): who may call what, before any guard runs.
+
+A method that is not listed is closed to everyone. What a caller may do with one task (recorded coordinator, own
+producer, ACL) is judged later, against the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from taskstatus.application.identity import Identity, Role, ServiceIdentity
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.reasons import Reason
+
+_CREATORS = frozenset({Role.BUSINESS, Role.COORDINATOR})
+_COORDINATORS = frozenset({Role.COORDINATOR})
+_REPORTERS = frozenset({Role.WORKER, Role.COORDINATOR})
+_WORKERS = frozenset({Role.WORKER})
+_READERS = frozenset(Role)
+_PEOPLE = frozenset({Role.USER})
+
+METHOD_ROLES: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
+    {
+        "taskstatus.v1.RegisterService/CreateWorkflow": _CREATORS,
+        "taskstatus.v1.RegisterService/CreateTask": _CREATORS,
+        "taskstatus.v1.RegisterService/ActivateStep": _COORDINATORS,
+        "taskstatus.v1.RegisterService/RegisterExecution": _COORDINATORS,
+        "taskstatus.v1.RegisterService/RenewExecution": _REPORTERS,
+        "taskstatus.v1.ReportService/ReportEvent": _REPORTERS,
+        "taskstatus.v1.ReportService/BatchReportEvents": _REPORTERS,
+        "taskstatus.v1.BindExecutionService/BindExecution": _WORKERS,
+        "taskstatus.v1.QueryService/GetTask": _READERS,
+        "taskstatus.v1.QueryService/ListTaskEvents": _READERS,
+        "taskstatus.v1.RealtimeService/GetSession": _PEOPLE,
+        "taskstatus.v1.RealtimeService/CreateSubscriptionToken": _PEOPLE,
+    }
+)
+"""The roles that may call each method, by its full gRPC name without the leading slash."""
+
+
+def roles_of(identity: Identity) -> frozenset[Role]:
+    """A service's verified roles; USER for a person, whatever role names their own issuer gives them."""
+    if isinstance(identity, ServiceIdentity):
+        return identity.roles - _PEOPLE
+    return _PEOPLE
+
+
+def check_access(method: str, identity: Identity) -> None:
+    """Raises RefusedError PERMISSION_DENIED unless one of the caller's roles may call the method."""
+    if METHOD_ROLES.get(method, frozenset()).isdisjoint(roles_of(identity)):
+        name = method.rpartition("/")[2]
+        raise RefusedError(Reason.PERMISSION_DENIED, f"This caller may not use {name}.", metadata={"method": name})

@@ -1,0 +1,162 @@
+"""Creating workflows and tasks and activating executions: each command one transaction, safe to send again (R-1…R-11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from taskstatus.application.executions import BoundExecution, ExecutionCommands, binding_of
+from taskstatus.application.ids_factory import IdFactory
+from taskstatus.application.ports_runtime import WakeUp
+from taskstatus.application.ports_store import TaskStore, TransactionAttempt, WriteTransaction
+from taskstatus.domain.activation import Activation, ActivationRows, activate
+from taskstatus.domain.channels import check_owner_channel
+from taskstatus.domain.commands import ActivateAttempt, Caller, CreateTask, CreateWorkflow
+from taskstatus.domain.creation import add_task, create_workflow
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id, bucket_of_owner
+from taskstatus.domain.notifications import OutboxTools
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.state import TaskState, WorkflowState
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedWorkflow:
+    """A workflow and its initial tasks, in the order asked for; ``created`` is False for a repeat."""
+
+    workflow: WorkflowState
+    tasks: tuple[TaskState, ...]
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTask:
+    """A task of a workflow; ``created`` is False for a repeat."""
+
+    workflow: WorkflowState
+    task: TaskState
+    created: bool
+
+
+class Registration:
+    """The commands of RegisterService but renewal."""
+
+    def __init__(
+        self,
+        store: TaskStore,
+        executions: ExecutionCommands,
+        ids: IdFactory,
+        tools: OutboxTools,
+        wake_up: WakeUp,
+    ) -> None:
+        self._store = store
+        self._executions = executions
+        self._ids = ids
+        self._tools = tools
+        self._wake_up = wake_up
+
+    async def create_workflow(self, command: CreateWorkflow) -> CreatedWorkflow:
+        """Create, or return what the same key created before. Raises RefusedError IDEMPOTENCY_CONFLICT."""
+        caller = command.caller
+        check_owner_channel("ownerId", caller.tenant_id, command.owner_id)
+        bucket = bucket_of_owner(caller.tenant_id, command.owner_id)
+        workflow_id = WorkflowId(self._ids.new(bucket))
+        task_ids = [TaskId(self._ids.new(bucket)) for _ in command.tasks]
+
+        async def body(tx: WriteTransaction, _: TransactionAttempt) -> CreatedWorkflow:
+            existing = await tx.find_workflow_by_key(
+                caller.tenant_id, caller.authority_scope, command.client_workflow_key
+            )
+            if existing is not None:
+                return await self._repeat_workflow(tx, command, existing, workflow_id)
+            now = await tx.now()
+            workflow, tasks, changes = create_workflow(command, workflow_id, bucket, task_ids, now, self._tools)
+            await tx.write(changes)
+            return CreatedWorkflow(workflow, tuple(tasks), created=True)
+
+        created = await self._store.transact(body)
+        self._wake_up.hint()
+        return created
+
+    async def _repeat_workflow(
+        self, tx: WriteTransaction, command: CreateWorkflow, existing: WorkflowState, ours: WorkflowId
+    ) -> CreatedWorkflow:
+        if existing.creation_digest != command.digest:
+            raise _conflict("clientWorkflowKey", "a workflow with this key was created with other content")
+        keys = [spec.client_task_key for spec in command.tasks]
+        tasks = await tx.tasks_of_workflow(existing.workflow_id, keys)
+        # The same id means that an earlier COMMIT of this very call had gone through.
+        is_ours = existing.workflow_id == ours
+        return CreatedWorkflow(existing, tuple(tasks[key] for key in keys), created=is_ours)
+
+    async def create_task(self, command: CreateTask) -> CreatedTask:
+        """Create, or return what the same key created before.
+
+        Raises RefusedError WORKFLOW_NOT_FOUND, IDEMPOTENCY_CONFLICT.
+        """
+        task_id = TaskId(self._ids.new(bucket_of_id(command.workflow_id)))
+
+        async def body(tx: WriteTransaction, _: TransactionAttempt) -> CreatedTask:
+            locked = await tx.lock_workflow(command.workflow_id)
+            if locked is None or not _is_callers(command.caller, locked.state):
+                raise RefusedError(Reason.WORKFLOW_NOT_FOUND, "no such workflow")
+            key = command.task.client_task_key
+            existing = (await tx.tasks_of_workflow(command.workflow_id, [key])).get(key)
+            if existing is not None:
+                return _repeat_task(command, locked.state, existing, task_id)
+            workflow, task, changes = add_task(command, locked.state, task_id, locked.now, self._tools)
+            await tx.write(changes)
+            return CreatedTask(workflow, task, created=True)
+
+        created = await self._store.transact(body)
+        self._wake_up.hint()
+        return created
+
+    async def activate(self, command: ActivateAttempt) -> BoundExecution:
+        """The execution of an attempt, new or as given before. Raises RefusedError as ``domain.activation`` says."""
+        execution_id = ExecutionId(self._ids.new(bucket_of_id(command.task_id)))
+
+        async def body(tx: WriteTransaction, _: TransactionAttempt) -> Activation:
+            activation = activate(command, await _activation_rows(tx, command), execution_id, self._tools)
+            if not activation.changes.is_empty:
+                await tx.write(activation.changes)
+            return activation
+
+        activation = await self._store.transact(body)
+        self._wake_up.hint()
+        binding = binding_of(activation.task, activation.step)
+        credentials = self._executions.issue(binding, activation.step.generation)
+        is_ours = activation.created or binding.execution_id == execution_id
+        return BoundExecution(binding, activation.task, activation.step, credentials, created=is_ours)
+
+
+async def _activation_rows(tx: WriteTransaction, command: ActivateAttempt) -> ActivationRows:
+    locked = (await tx.lock_tasks([command.task_id])).get(command.task_id)
+    if locked is None:
+        return ActivationRows(None, (), None, None, await tx.now())
+    run = command.task_attempt or locked.state.attempt
+    key = (command.task_id, run, command.step_id)
+    attempts = (await tx.step_attempts([key])).get(key, ())
+    parent_id = command.dynamic.parent_execution_id if command.dynamic else None
+    parents = await tx.executions([parent_id]) if parent_id else {}
+    seen = await tx.seen_events([(command.task_id, command.command_id)])
+    return ActivationRows(
+        locked.state,
+        attempts,
+        parents.get(parent_id) if parent_id else None,
+        seen.get((command.task_id, command.command_id)),
+        locked.now,
+    )
+
+
+def _repeat_task(command: CreateTask, workflow: WorkflowState, existing: TaskState, ours: TaskId) -> CreatedTask:
+    if existing.envelope.creation_digest != command.task.digest:
+        raise _conflict("task.clientTaskKey", "a task with this key was created with other content")
+    return CreatedTask(workflow, existing, created=existing.envelope.task_id == ours)
+
+
+def _is_callers(caller: Caller, workflow: WorkflowState) -> bool:
+    return (workflow.tenant_id, workflow.authority_scope) == (caller.tenant_id, caller.authority_scope)
+
+
+def _conflict(field: str, message: str) -> RefusedError:
+    return RefusedError(Reason.IDEMPOTENCY_CONFLICT, message, metadata={"field": field})

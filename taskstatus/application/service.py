@@ -1,0 +1,22 @@
+"""The one application service that every entrypoint holds: gRPC and REST call the same objects (T-3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from taskstatus.application.executions import ExecutionCommands
+from taskstatus.application.query import Queries
+from taskstatus.application.realtime import Realtime
+from taskstatus.application.register import Registration
+from taskstatus.application.report import Reporting
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatusService:
+    """One object per group of methods; stateless but for bounded caches."""
+
+    registration: Registration
+    executions: ExecutionCommands
+    reporting: Reporting
+    queries: Queries
+    realtime: Realtime

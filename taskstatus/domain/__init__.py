@@ -1,0 +1,1 @@
+"""Pure, synchronous rules: no I/O, clock, randomness, logging, protobuf or SQL."""

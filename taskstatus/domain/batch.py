@@ -1,0 +1,200 @@
+"""Evaluate 1…N commands, in arrival order, against one set of locked rows: the heart of the write path.
+
+States of the batch: *read* (tasks, steps and dedup rows as locked) → *evaluated* (every command has its verdict, the
+working set holds the states after the accepted ones) → *collected* (one ``ChangeSet``). Invariants: a refused, stale or
+no-op command leaves the working set untouched; the same event id twice in one batch is a duplicate of the first;
+task versions rise by one per accepted event, but for a progress that the next accepted event, a progress of the same
+execution, absorbs (E-8): only something that is itself committed absorbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from taskstatus.domain.commands import TaskEventCommand
+from taskstatus.domain.decide import Acceptance, Situation, decide, event_record, opened_lease
+from taskstatus.domain.events import EventType
+from taskstatus.domain.evolve import end_with_task
+from taskstatus.domain.ids import ExecutionId, TaskId
+from taskstatus.domain.notifications import OutboxTools, task_notifications
+from taskstatus.domain.records import ChangeSet, DedupRecord, EndedRun, SeenEvent
+from taskstatus.domain.state import StepState, TaskState
+from taskstatus.domain.verdicts import Accepted, Coalesced, Verdict
+
+RowKey = tuple[TaskId, int, str, int]
+
+
+@dataclass(slots=True)
+class WorkingSet:
+    """The rows of one batch as they are now, with those that have changed."""
+
+    tasks: dict[TaskId, TaskState]
+    steps: dict[RowKey, StepState]
+    seen: dict[tuple[TaskId, str], SeenEvent]
+    now: Mapping[TaskId, datetime]
+    by_execution: dict[ExecutionId, RowKey] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key, step in self.steps.items():
+            if step.terms is not None:
+                self.by_execution[step.terms.execution_id] = key
+
+    def step_of(self, command: TaskEventCommand) -> StepState | None:
+        """The attempt that the command names: by its execution, else the coordinator's choice or the latest."""
+        if command.execution_id is not None:
+            key = self.by_execution.get(command.execution_id)
+            return None if key is None else self.steps[key]
+        task = self.tasks.get(command.task_id)
+        if task is None or not command.step_id:
+            return None
+        run = command.task_attempt or task.attempt
+        attempts = [
+            step
+            for (task_id, attempt_of_task, step_id, _), step in self.steps.items()
+            if (task_id, attempt_of_task, step_id) == (command.task_id, run, command.step_id)
+            and command.step_attempt in (0, step.attempt)
+        ]
+        return max(attempts, key=lambda step: step.attempt, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One command with how long it has waited in this process, in seconds."""
+
+    command: TaskEventCommand
+    waited_seconds: float
+
+
+def evaluate(
+    arrivals: Sequence[Arrival], rows: WorkingSet, tools: OutboxTools, oldest_accepted: timedelta
+) -> tuple[list[Verdict], ChangeSet]:
+    """The verdict of each command, in order, and everything that the accepted ones write."""
+    batch = _Batch(rows, oldest_accepted)
+    for arrival in arrivals:
+        batch.add(arrival)
+    return batch.verdicts, batch.collect(tools)
+
+
+class _Batch:
+    def __init__(self, rows: WorkingSet, oldest_accepted: timedelta) -> None:
+        self._rows = rows
+        self._oldest_accepted = oldest_accepted
+        self._acceptances: list[Acceptance | None] = []
+        self._last_of_task: dict[TaskId, list[int]] = {}
+        self._dirty_steps: dict[RowKey, None] = {}
+        self.verdicts: list[Verdict] = []
+
+    def add(self, arrival: Arrival) -> None:
+        command = arrival.command
+        now = self._rows.now.get(command.task_id, datetime.min)
+        absorbed = self._absorbable(command)
+        outcome = decide(
+            command,
+            Situation(
+                task=self._rows.tasks.get(command.task_id),
+                step=self._rows.step_of(command),
+                seen=self._rows.seen.get((command.task_id, command.content.event_id)),
+                now=now,
+                received_at=_received_at(now, arrival.waited_seconds),
+                oldest_accepted=self._oldest_accepted,
+            ),
+            absorbs=bool(absorbed),
+        )
+        if isinstance(outcome, Acceptance):
+            self._accept(outcome, absorbed)
+        else:
+            self._acceptances.append(None)
+            self.verdicts.append(outcome)
+
+    def _absorbable(self, command: TaskEventCommand) -> list[int]:
+        """Positions of the chain of progress that this command would absorb; empty when it absorbs nothing."""
+        chain = self._last_of_task.get(command.task_id, [])
+        if not chain or command.content.event_type is not EventType.STEP_PROGRESS:
+            return []
+        last = self._acceptances[chain[-1]]
+        is_same_stream = (
+            last is not None
+            and last.command.content.event_type is EventType.STEP_PROGRESS
+            and last.command.execution_id == command.execution_id
+        )
+        return chain if is_same_stream else []
+
+    def _accept(self, acceptance: Acceptance, absorbed: list[int]) -> None:
+        position = len(self.verdicts)
+        task_id = acceptance.command.task_id
+        self._rows.tasks[task_id] = acceptance.task
+        if acceptance.step is not None:
+            self._rows.steps[acceptance.step.key] = acceptance.step
+            self._dirty_steps[acceptance.step.key] = None
+        if acceptance.ends_run:
+            self._end_loaded_steps(acceptance.task)
+        self._acceptances.append(acceptance)
+        self.verdicts.append(acceptance.verdict)
+        self._last_of_task[task_id] = [*absorbed, position]
+        for earlier in absorbed:
+            self._acceptances_absorbed(earlier, acceptance)
+        self._remember(position)
+
+    def _acceptances_absorbed(self, earlier: int, by: Acceptance) -> None:
+        self.verdicts[earlier] = Coalesced(replace(by.verdict.result, coalesced=True))
+        self._remember(earlier)
+
+    def _remember(self, position: int) -> None:
+        """Let the same event id later in this batch find its first result."""
+        acceptance, verdict = self._acceptances[position], self.verdicts[position]
+        assert acceptance is not None
+        assert isinstance(verdict, Accepted | Coalesced)
+        command = acceptance.command
+        self._rows.seen[(command.task_id, command.content.event_id)] = SeenEvent(command.digest, verdict.result)
+
+    def _end_loaded_steps(self, task: TaskState) -> None:
+        for key, step in self._rows.steps.items():
+            if key[0] == task.envelope.task_id and key[1] == task.attempt:
+                self._rows.steps[key] = end_with_task(step, task.committed_at)
+
+    def collect(self, tools: OutboxTools) -> ChangeSet:
+        changes = ChangeSet()
+        changed_tasks: dict[TaskId, None] = {}
+        for acceptance, verdict in zip(self._acceptances, self.verdicts, strict=True):
+            if acceptance is None:
+                continue
+            changed_tasks[acceptance.command.task_id] = None
+            self._collect_dedup(changes, acceptance, verdict)
+            if isinstance(verdict, Accepted):
+                self._collect_event(changes, acceptance, tools)
+        changes.tasks = [self._rows.tasks[task_id] for task_id in changed_tasks]
+        changes.steps = [self._rows.steps[key] for key in self._dirty_steps]
+        return changes
+
+    def _collect_dedup(self, changes: ChangeSet, acceptance: Acceptance, verdict: Verdict) -> None:
+        command = acceptance.command
+        assert isinstance(verdict, Accepted | Coalesced)
+        changes.dedups.append(
+            DedupRecord(
+                command.task_id,
+                acceptance.task.envelope.bucket,
+                command.content.event_id,
+                command.digest,
+                verdict.result,
+            )
+        )
+
+    def _collect_event(self, changes: ChangeSet, acceptance: Acceptance, tools: OutboxTools) -> None:
+        command, task, step = acceptance.command, acceptance.task, acceptance.step
+        changes.events.append(event_record(acceptance))
+        changes.outbox.extend(task_notifications(tools, task, step, command.content.event_type, command.traceparent))
+        lease = opened_lease(acceptance)
+        if lease is not None:
+            changes.opened_leases.append(lease)
+        if step is not None and step.lifecycle.is_terminal and step.terms is not None:
+            changes.closed_leases.append((step.bucket, step.terms.execution_id))
+        if acceptance.ends_run:
+            changes.ended_runs.append(EndedRun(task, task.committed_at))
+
+
+def _received_at(now: datetime, waited_seconds: float) -> datetime:
+    if now == datetime.min:
+        return now
+    return now - timedelta(microseconds=int(max(0.0, waited_seconds) * 1_000_000))

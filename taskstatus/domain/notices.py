@@ -1,0 +1,114 @@
+"""Notices: what a person must be told besides the new state (P-3, names.md *Vocabulary*)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from taskstatus.domain.events import EventType
+from taskstatus.domain.ids import TaskId, format_task_id
+from taskstatus.domain.state import FailurePolicy, StepState, TaskState
+
+WARNING = "WARNING"
+ERROR = "ERROR"
+
+RETRY_TASK = "RETRY_TASK"
+REUPLOAD_FILE = "REUPLOAD_FILE"
+VIEW_DETAILS = "VIEW_DETAILS"
+CONTACT_SUPPORT = "CONTACT_SUPPORT"
+
+INPUT_CATEGORY = "INPUT"
+"""Failures that another input would mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One notice; deduplicated by its id on its own gate, apart from the state."""
+
+    notice_id: str
+    type: str
+    level: str
+    title: str
+    message: str
+    operation_code: str
+    error_code: str
+    retryable: bool
+    requires_action: bool
+    actions: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Its form in a summary message."""
+        return {
+            "id": self.notice_id,
+            "type": self.type,
+            "level": self.level,
+            "title": self.title,
+            "message": self.message,
+            "operationCode": self.operation_code,
+            "errorCode": self.error_code,
+            "retryable": self.retryable,
+            "requiresAction": self.requires_action,
+            "actions": list(self.actions),
+        }
+
+
+def notice_id(task_id: TaskId, task_version: int) -> str:
+    """``taskId:taskVersion``: one notice per version at most."""
+    return f"{format_task_id(task_id)}:{task_version}"
+
+
+def notice_for(event_type: EventType, task: TaskState, step: StepState | None) -> Notice | None:
+    """The notice of a committed fact, or None when the new state says enough."""
+    if event_type is EventType.STEP_FAILED and step is not None:
+        return _step_failed(task, step)
+    if event_type in (EventType.TASK_FAILED, EventType.TASK_TIMED_OUT):
+        return _task_failed(event_type, task)
+    return None
+
+
+def _step_failed(task: TaskState, step: StepState) -> Notice:
+    error = step.error
+    waits_for_user = step.definition.failure_policy is FailurePolicy.WAIT_FOR_USER
+    retryable = error.retryable if error else True
+    actions = (
+        (*_mending_actions(retryable, error.category if error else ""), VIEW_DETAILS)
+        if waits_for_user
+        else (VIEW_DETAILS,)
+    )
+    name = step.definition.display_name or step.definition.step_id
+    return Notice(
+        notice_id=notice_id(task.envelope.task_id, task.version),
+        type=EventType.STEP_FAILED,
+        level=WARNING,
+        title=f"{task.envelope.title}: {name} failed",
+        message=error.message if error else "",
+        operation_code=step.definition.operation_code,
+        error_code=error.code if error else "",
+        retryable=retryable,
+        requires_action=waits_for_user,
+        actions=actions,
+    )
+
+
+def _task_failed(event_type: EventType, task: TaskState) -> Notice:
+    failure = task.failure
+    timed_out = event_type is EventType.TASK_TIMED_OUT
+    retryable = failure.retryable if failure else True
+    mending = _mending_actions(retryable, failure.category if failure else "")
+    return Notice(
+        notice_id=notice_id(task.envelope.task_id, task.version),
+        type=event_type,
+        level=ERROR,
+        title=f"{task.envelope.title} {'timed out' if timed_out else 'failed'}",
+        message=failure.message if failure else "",
+        operation_code="",
+        error_code=failure.code if failure else "",
+        retryable=retryable,
+        requires_action=bool(mending),
+        actions=(*(mending or (CONTACT_SUPPORT,)), VIEW_DETAILS),
+    )
+
+
+def _mending_actions(retryable: bool, category: str) -> tuple[str, ...]:
+    if category == INPUT_CATEGORY:
+        return (REUPLOAD_FILE,)
+    return (RETRY_TASK,) if retryable else ()

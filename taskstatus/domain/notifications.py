@@ -1,0 +1,102 @@
+"""Which outbox rows a committed version leaves (O-3, P-2): a summary that carries itself, a detail rendered later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from taskstatus.domain.events import EventType
+from taskstatus.domain.notices import notice_for
+from taskstatus.domain.projections import render_summary, render_workflow_summary
+from taskstatus.domain.records import AggregateType, Audience, OutboxKind, OutboxRecord, Projection
+from taskstatus.domain.state import StepState, TaskState, WorkflowState
+
+PASSING_FACTS = frozenset({EventType.TASK_STARTED, EventType.STEP_STARTED, EventType.STEP_PROGRESS})
+"""Facts that a newer summary may stand for; every other one reaches the summary channels as itself (O-3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxTools:
+    """What building a row needs from outside: ids of our own and JSON bytes."""
+
+    new_id: Callable[[int], bytes]
+    """A new UUIDv7 with the given bucket."""
+    to_json: Callable[[Mapping[str, object]], bytes]
+
+
+def task_notifications(
+    tools: OutboxTools, task: TaskState, step: StepState | None, event_type: EventType, traceparent: str
+) -> tuple[OutboxRecord, OutboxRecord]:
+    """The summary and the detail row of one task version."""
+    notice = notice_for(event_type, task, step)
+    summary = render_summary(task, step, event_type, task.committed_at, notice)
+    is_protected = event_type not in PASSING_FACTS or notice is not None
+    audience = Audience.USERS if task.shared else Audience.OWNER
+    return (
+        _task_row(
+            tools,
+            task,
+            event_type,
+            traceparent,
+            Projection.USER_SUMMARY,
+            audience,
+            tools.to_json(summary),
+            is_protected,
+        ),
+        _task_row(tools, task, event_type, traceparent, Projection.TASK_DETAIL, Audience.VIEWERS, None, is_protected),
+    )
+
+
+def _task_row(
+    tools: OutboxTools,
+    task: TaskState,
+    event_type: EventType,
+    traceparent: str,
+    projection: Projection,
+    audience: Audience,
+    payload: bytes | None,
+    is_protected: bool,
+) -> OutboxRecord:
+    envelope = task.envelope
+    return OutboxRecord(
+        outbox_id=tools.new_id(envelope.bucket),
+        bucket=envelope.bucket,
+        aggregate_type=AggregateType.TASK,
+        aggregate_id=envelope.task_id,
+        aggregate_version=task.version,
+        kind=OutboxKind.PUBLISH,
+        projection=projection,
+        audience=audience,
+        tenant_id=envelope.tenant_id,
+        owner_id=envelope.owner_id,
+        workflow_id=envelope.workflow_id,
+        event_type=event_type,
+        protected=is_protected,
+        payload=payload,
+        traceparent=traceparent,
+        committed_at=task.committed_at,
+    )
+
+
+def workflow_notification(
+    tools: OutboxTools, workflow: WorkflowState, event_type: EventType, traceparent: str
+) -> OutboxRecord:
+    """The summary row of one workflow version."""
+    return OutboxRecord(
+        outbox_id=tools.new_id(workflow.bucket),
+        bucket=workflow.bucket,
+        aggregate_type=AggregateType.WORKFLOW,
+        aggregate_id=workflow.workflow_id,
+        aggregate_version=workflow.version,
+        kind=OutboxKind.PUBLISH,
+        projection=Projection.WORKFLOW_SUMMARY,
+        audience=Audience.OWNER,
+        tenant_id=workflow.tenant_id,
+        owner_id=workflow.owner_id,
+        workflow_id=workflow.workflow_id,
+        event_type=event_type,
+        protected=True,
+        payload=tools.to_json(render_workflow_summary(workflow, event_type)),
+        traceparent=traceparent,
+        committed_at=workflow.committed_at,
+    )

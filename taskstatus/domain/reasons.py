@@ -1,0 +1,71 @@
+"""The closed vocabulary of refusals and answers (names.md, *Reasons*).
+
+Which gRPC and HTTP status each one becomes is decided at the edges, in one table per transport.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a call or an item was not simply accepted; the value is what callers see as ``ErrorInfo.reason``."""
+
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    TOKEN_EXPIRED = "TOKEN_EXPIRED"
+    TOKEN_REVOKED = "TOKEN_REVOKED"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    TOKEN_MISMATCH = "TOKEN_MISMATCH"
+    PRODUCER_MISMATCH = "PRODUCER_MISMATCH"
+    OPERATION_MISMATCH = "OPERATION_MISMATCH"
+    EVENT_TYPE_NOT_ALLOWED = "EVENT_TYPE_NOT_ALLOWED"
+    WORKFLOW_NOT_FOUND = "WORKFLOW_NOT_FOUND"
+    TASK_NOT_FOUND = "TASK_NOT_FOUND"
+    STEP_NOT_FOUND = "STEP_NOT_FOUND"
+    EXECUTION_NOT_FOUND = "EXECUTION_NOT_FOUND"
+    DEFINITION_NOT_FOUND = "DEFINITION_NOT_FOUND"
+    IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
+    VERSION_MISMATCH = "VERSION_MISMATCH"
+    TRANSITION_NOT_ALLOWED = "TRANSITION_NOT_ALLOWED"
+    TERMINAL = "TERMINAL"
+    NOT_CANCELLABLE = "NOT_CANCELLABLE"
+    ALREADY_CLASSIFIED = "ALREADY_CLASSIFIED"
+    DEFINITION_INCOMPATIBLE = "DEFINITION_INCOMPATIBLE"
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    SCHEMA_NOT_ALLOWED = "SCHEMA_NOT_ALLOWED"
+    SCHEMA_VIOLATION = "SCHEMA_VIOLATION"
+    BUSINESS_STATUS_NOT_REGISTERED = "BUSINESS_STATUS_NOT_REGISTERED"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    RATE_LIMITED = "RATE_LIMITED"
+    DYNAMIC_LIMIT_REACHED = "DYNAMIC_LIMIT_REACHED"
+    DETAIL_SUBSCRIPTION_LIMIT = "DETAIL_SUBSCRIPTION_LIMIT"
+    WINDOW_EXCEEDED = "WINDOW_EXCEEDED"
+    EVENT_TOO_OLD = "EVENT_TOO_OLD"
+    BUCKET_MOVED = "BUCKET_MOVED"
+    UNAVAILABLE = "UNAVAILABLE"
+    INTERNAL = "INTERNAL"
+    # Answers (accepted=false, status OK): a late worker must not look like an outage.
+    STALE_ATTEMPT = "STALE_ATTEMPT"
+    STALE_EXECUTION = "STALE_EXECUTION"
+    STALE_SEQUENCE = "STALE_SEQUENCE"
+    PROGRESS_NOT_MONOTONIC = "PROGRESS_NOT_MONOTONIC"
+
+
+STALE_REASONS = frozenset({Reason.STALE_ATTEMPT, Reason.STALE_EXECUTION, Reason.STALE_SEQUENCE})
+"""Answers that set ``stale=true`` (E-4)."""
+
+ANSWER_REASONS = STALE_REASONS | {Reason.PROGRESS_NOT_MONOTONIC, Reason.TERMINAL}
+"""Reasons that may be an answer to an event; TERMINAL is also the error of a command."""
+
+RETRYABLE_REASONS = frozenset(
+    {
+        Reason.RATE_LIMITED,
+        Reason.DYNAMIC_LIMIT_REACHED,
+        Reason.DETAIL_SUBSCRIPTION_LIMIT,
+        Reason.WINDOW_EXCEEDED,
+        Reason.BUCKET_MOVED,
+        Reason.UNAVAILABLE,
+        Reason.INTERNAL,
+    }
+)
+"""A caller may send the same command again, with the same event id, after a pause."""

@@ -1,0 +1,90 @@
+"""Every unary method of every service, served by one function over the shared dispatcher."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from taskstatus.application.ports_clock import Clock
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.reasons import Reason
+from taskstatus.entrypoints.grpc.rich_status import to_grpc_status
+from taskstatus.entrypoints.wire.call import CallInfo, Dispatch
+from taskstatus.entrypoints.wire.statuses import GRPC_STATUS
+from taskstatus.entrypoints.wire.tracing import mark_failed, server_span
+
+logger = logging.getLogger(__name__)
+
+TRANSPORT = "grpc"
+_BEARER = "bearer "
+
+
+def handlers_of(
+    services: Sequence[ServiceDescriptor], dispatch: Dispatch, clock: Clock
+) -> list[grpc.GenericRpcHandler]:
+    """One generic handler per service, for all of its methods."""
+    return [
+        grpc.method_handlers_generic_handler(
+            service.full_name,
+            {method.name: _method_handler(method, dispatch, clock) for method in service.methods},
+        )
+        for service in services
+    ]
+
+
+def _method_handler(method: MethodDescriptor, dispatch: Dispatch, clock: Clock) -> grpc.RpcMethodHandler[Any, Any]:
+    full_name = f"{method.containing_service.full_name}/{method.name}"
+
+    async def serve(request: Message, context: grpc.aio.ServicerContext[Message, Message]) -> Message:
+        outcome = await _serve(full_name, request, dispatch, clock, dict(context.invocation_metadata() or ()))
+        if isinstance(outcome, RefusedError):
+            # Outside any try block: abort raises, and a broad except would swallow it.
+            await context.abort_with_status(to_grpc_status(outcome))
+        return outcome
+
+    request_class = GetMessageClass(method.input_type)
+    response_class = GetMessageClass(method.output_type)
+    return grpc.unary_unary_rpc_method_handler(
+        serve,
+        request_deserializer=request_class.FromString,
+        response_serializer=response_class.SerializeToString,
+    )
+
+
+async def _serve(
+    method: str, request: Message, dispatch: Dispatch, clock: Clock, metadata: dict[str, Any]
+) -> Message | RefusedError:
+    with server_span(TRANSPORT, method, _text(metadata.get("traceparent"))) as (span, traceparent):
+        call = CallInfo(
+            transport=TRANSPORT,
+            bearer_token=_bearer(_text(metadata.get("authorization"))),
+            traceparent=traceparent,
+            received_monotonic=clock.monotonic_seconds(),
+            received_unix=clock.unix_seconds(),
+        )
+        try:
+            return await dispatch(method, request, call)
+        except RefusedError as refusal:
+            mark_failed(span, GRPC_STATUS[refusal.reason].name, refusal.reason)
+            return refusal
+        except Exception:
+            logger.exception("a call failed", extra={"method": method})
+            mark_failed(span, grpc.StatusCode.INTERNAL.name, Reason.INTERNAL)
+            return RefusedError(Reason.INTERNAL, "an internal fault; send the same request again")
+
+
+def _bearer(authorization: str) -> str | None:
+    if authorization[: len(_BEARER)].lower() != _BEARER:
+        return None
+    return authorization[len(_BEARER) :].strip() or None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

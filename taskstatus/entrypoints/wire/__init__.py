@@ -1,0 +1,1 @@
+"""The protobuf edge that every transport shares: convert, call the service, convert back."""

@@ -1,0 +1,150 @@
+"""One handler per method: convert, call the service, convert back; the same for gRPC and REST."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+from taskstatus_pb.v1 import (
+    bind_execution_service_pb2,
+    query_service_pb2,
+    realtime_service_pb2,
+    register_service_pb2,
+    report_service_pb2,
+)
+
+from taskstatus.application.identity import Identity, ServiceIdentity, UserIdentity
+from taskstatus.application.report import EventDraft
+from taskstatus.application.service import TaskStatusService
+from taskstatus.domain.errors import RefusedError, invalid
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.verdicts import result_or_raise
+from taskstatus.entrypoints.wire import decode, encode, encode_view
+from taskstatus.entrypoints.wire.call import CallInfo
+from taskstatus.entrypoints.wire.decode_event import to_event_draft
+
+MAX_BATCH_EVENTS = 500
+
+Handler = Callable[[Any, Any, CallInfo], Awaitable[Message]]
+"""(request, verified identity of the kind that the access matrix admits, call) → response."""
+
+
+class Handlers:
+    """The handlers over one service."""
+
+    def __init__(self, service: TaskStatusService) -> None:
+        self._service = service
+
+    def by_method(self) -> Mapping[str, Handler]:
+        """Every method's handler by its full name."""
+        return {
+            "taskstatus.v1.RegisterService/CreateWorkflow": self.create_workflow,
+            "taskstatus.v1.RegisterService/CreateTask": self.create_task,
+            "taskstatus.v1.RegisterService/ActivateStep": self.activate_step,
+            "taskstatus.v1.RegisterService/RegisterExecution": self.register_execution,
+            "taskstatus.v1.RegisterService/RenewExecution": self.renew_execution,
+            "taskstatus.v1.ReportService/ReportEvent": self.report_event,
+            "taskstatus.v1.ReportService/BatchReportEvents": self.batch_report_events,
+            "taskstatus.v1.BindExecutionService/BindExecution": self.bind_execution,
+            "taskstatus.v1.QueryService/GetTask": self.get_task,
+            "taskstatus.v1.QueryService/ListTaskEvents": self.list_task_events,
+            "taskstatus.v1.RealtimeService/GetSession": self.get_session,
+            "taskstatus.v1.RealtimeService/CreateSubscriptionToken": self.create_subscription_token,
+        }
+
+    async def create_workflow(
+        self, request: register_service_pb2.CreateWorkflowRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        command = decode.to_create_workflow(request, caller, call)
+        return encode.created_workflow(await self._service.registration.create_workflow(command))
+
+    async def create_task(
+        self, request: register_service_pb2.CreateTaskRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        command = decode.to_create_task(request, caller, call)
+        return encode.created_task(await self._service.registration.create_task(command))
+
+    async def activate_step(
+        self, request: register_service_pb2.ActivateStepRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        bound = await self._service.registration.activate(decode.to_activate_step(request, caller, call))
+        return register_service_pb2.ActivateStepResponse(context=encode.execution_context(bound))
+
+    async def register_execution(
+        self, request: register_service_pb2.RegisterExecutionRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        bound = await self._service.registration.activate(decode.to_register_execution(request, caller, call))
+        return register_service_pb2.RegisterExecutionResponse(context=encode.execution_context(bound))
+
+    async def renew_execution(
+        self, request: register_service_pb2.RenewExecutionRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        execution_id = decode.known_execution_id(request.execution_id)
+        return encode.renewed(
+            await self._service.executions.renew(
+                caller, execution_id, request.execution_token, request.execution_handle
+            )
+        )
+
+    async def report_event(
+        self, request: report_service_pb2.ReportEventRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        verdict = await self._service.reporting.report(to_event_draft(request, caller, call))
+        return encode.report_response(result_or_raise(verdict))
+
+    async def batch_report_events(
+        self, request: report_service_pb2.BatchReportEventsRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        if not 1 <= len(request.events) <= MAX_BATCH_EVENTS:
+            raise invalid("events", f"must hold 1 to {MAX_BATCH_EVENTS} items")
+        drafts = [_draft_or_refusal(event, caller, call) for event in request.events]
+        verdicts = await self._service.reporting.report_all(drafts)
+        return report_service_pb2.BatchReportEventsResponse(
+            results=[
+                encode.batch_result(event.event_id, verdict)
+                for event, verdict in zip(request.events, verdicts, strict=True)
+            ]
+        )
+
+    async def bind_execution(
+        self, request: bind_execution_service_pb2.BindExecutionRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        return encode.bound_execution(
+            await self._service.executions.bind(caller, request.execution_token, request.execution_handle)
+        )
+
+    async def get_task(self, request: query_service_pb2.GetTaskRequest, caller: Identity, call: CallInfo) -> Message:
+        view = await self._service.queries.task(caller, request.task_id)
+        return query_service_pb2.GetTaskResponse(task=encode_view.task_snapshot(view))
+
+    async def list_task_events(
+        self, request: query_service_pb2.ListTaskEventsRequest, caller: Identity, call: CallInfo
+    ) -> Message:
+        after = request.after_task_version
+        page = await self._service.queries.timeline(caller, request.task_id, after, request.limit)
+        return encode_view.timeline(page, after, with_trace=isinstance(caller, ServiceIdentity))
+
+    async def get_session(
+        self, request: realtime_service_pb2.GetSessionRequest, caller: UserIdentity, call: CallInfo
+    ) -> Message:
+        return encode.session(self._service.realtime.session(caller))
+
+    async def create_subscription_token(
+        self, request: realtime_service_pb2.CreateSubscriptionTokenRequest, caller: UserIdentity, call: CallInfo
+    ) -> Message:
+        return encode.channel_token(await self._service.realtime.subscription(caller, request.task_id))
+
+
+def _draft_or_refusal(
+    event: report_service_pb2.ReportEventRequest, caller: ServiceIdentity, call: CallInfo
+) -> EventDraft | RefusedError:
+    try:
+        return to_event_draft(event, caller, call)
+    except RefusedError as refusal:
+        return refusal
+
+
+def missing_bearer() -> RefusedError:
+    """The refusal of a call without credentials."""
+    return RefusedError(Reason.UNAUTHENTICATED, "an authorization header with a bearer token is required")

@@ -1,0 +1,1 @@
+"""Long-lived loops of the service process: the group-commit lanes."""

@@ -1,0 +1,228 @@
+"""Group-commit lanes: commands of one task, in order, many per transaction.
+
+A lane takes whatever has queued while its last commit was in flight: no artificial wait when idle, big batches under
+load. States of a lane: *idle* (queue empty) → *committing* (one transaction in flight, further commands queue) → …,
+and *draining* (no new commands; ends when its queue is empty). Every command of a task goes to the same lane of this
+process; other replicas are kept apart by the row locks.
+
+Failures: the store retries passing causes itself; what it gives up on is answered UNAVAILABLE, and later items of the
+same execution in the same call are answered likewise, unevaluated (E-10). Rows that the database refuses split the batch
+until the poisonous command stands alone and is answered INTERNAL. A caller that goes away cancels only its own waiting.
+Invariants: an answer comes after COMMIT; order within a task is the order of arrival; the queue is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from taskstatus.application.call_group import CallGroup
+from taskstatus.application.ports_clock import Clock
+from taskstatus.application.ports_runtime import ServiceObserver, ShardMap, WakeUp
+from taskstatus.application.ports_store import (
+    StoreUnavailableError,
+    TaskStore,
+)
+from taskstatus.domain.commands import TaskEventCommand
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.notifications import OutboxTools
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.verdicts import Accepted, Coalesced, Refused, Verdict
+from taskstatus.runtime.batch_commit import BatchCommit
+
+logger = logging.getLogger(__name__)
+
+FULL_QUEUE_RETRY_SECONDS = 0.2
+UNAVAILABLE_RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneConfig:
+    """Sizes of the lanes; raises ValueError for values that cannot work."""
+
+    lanes_per_shard: int = 4
+    max_batch_commands: int = 100
+    max_batch_bytes: int = 1024 * 1024
+    max_queued_commands: int = 2_000
+    """Per lane; beyond it a command is answered RATE_LIMITED."""
+    oldest_accepted: timedelta = timedelta(days=7)
+
+    def __post_init__(self) -> None:
+        if min(self.lanes_per_shard, self.max_batch_commands, self.max_batch_bytes, self.max_queued_commands) < 1:
+            raise ValueError("lane sizes must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    command: TaskEventCommand
+    group: CallGroup
+    answer: asyncio.Future[Verdict]
+
+    @property
+    def stream(self) -> bytes:
+        """What E-10 keeps in order: the execution, or the task for the coordinator's events."""
+        return self.command.execution_id or self.command.task_id
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.command.canonical) + 512
+
+    def resolve(self, verdict: Verdict) -> None:
+        if isinstance(verdict, Refused) and verdict.error.reason in _BREAKING:
+            self.group.break_stream(self.stream)
+        if not self.answer.done():
+            self.answer.set_result(verdict)
+
+
+_BREAKING = frozenset({Reason.UNAVAILABLE, Reason.INTERNAL, Reason.RATE_LIMITED, Reason.BUCKET_MOVED})
+
+
+class Lanes:
+    """The port EventWriter over group commits."""
+
+    def __init__(
+        self,
+        store: TaskStore,
+        shards: ShardMap,
+        clock: Clock,
+        tools: OutboxTools,
+        wake_up: WakeUp,
+        observer: ServiceObserver,
+        config: LaneConfig,
+    ) -> None:
+        self._shards = shards
+        self._config = config
+        self._observer = observer
+        self._commit = BatchCommit(store, clock, tools, config.oldest_accepted)
+        self._wake_up = wake_up
+        self._clock = clock
+        self._lanes: dict[tuple[str, int], _Lane] = {}
+        self._draining = False
+
+    def submit(self, command: TaskEventCommand, group: CallGroup) -> Awaitable[Verdict]:
+        """See the port; never raises."""
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        submission = _Submission(command, group, answer)
+        if self._draining:
+            submission.resolve(_unavailable("the service is shutting down"))
+        elif group.is_broken(submission.stream):
+            submission.resolve(_unavailable("an earlier item of this execution must be sent again first"))
+        elif not self._lane_of(command).offer(submission):
+            submission.resolve(_queue_full())
+        return answer
+
+    def _lane_of(self, command: TaskEventCommand) -> _Lane:
+        task_id = command.task_id
+        bucket = int.from_bytes(task_id[6:8], "big") & 0x0FFF
+        index = int.from_bytes(task_id[8:], "big") % self._config.lanes_per_shard
+        key = (self._shards.shard_of(bucket), index)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(self._config, self._run_batch)
+        return lane
+
+    async def stop(self) -> None:
+        """Take nothing more, commit and answer what is queued, then return; may be called twice."""
+        self._draining = True
+        await asyncio.gather(*(lane.drain() for lane in self._lanes.values()))
+
+    @property
+    def depth(self) -> int:
+        """Commands waiting in all lanes."""
+        return sum(lane.depth for lane in self._lanes.values())
+
+    async def _run_batch(self, batch: Sequence[_Submission]) -> None:
+        ready = [item for item in batch if not self._answer_if_broken(item)]
+        if not ready:
+            return
+        started = self._clock.monotonic_seconds()
+        try:
+            verdicts = await self._commit([item.command for item in ready])
+        except StoreUnavailableError:
+            logger.warning("store unavailable", extra={"commands": len(ready)})
+            for item in ready:
+                item.resolve(_unavailable("the store cannot be reached now"))
+            return
+        except Exception:
+            await self._split(ready)
+            return
+        self._observer.batch_committed(len(ready), self._clock.monotonic_seconds() - started)
+        self._observer.lane_depth(self.depth)
+        if any(isinstance(verdict, Accepted | Coalesced) for verdict in verdicts):
+            self._wake_up.hint()
+        for item, verdict in zip(ready, verdicts, strict=True):
+            item.resolve(verdict)
+
+    def _answer_if_broken(self, item: _Submission) -> bool:
+        if not item.group.is_broken(item.stream):
+            return False
+        item.resolve(_unavailable("an earlier item of this execution must be sent again first"))
+        return True
+
+    async def _split(self, batch: Sequence[_Submission]) -> None:
+        """Commit the halves one after the other, so that one poisonous command fails alone."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            await self._run_batch(batch[:middle])
+            await self._run_batch(batch[middle:])
+            return
+        item = batch[0]
+        logger.exception("an event could not be committed", extra={"eventId": item.command.content.event_id})
+        item.resolve(Refused(RefusedError(Reason.INTERNAL, "the event could not be recorded")))
+
+
+def _unavailable(message: str) -> Refused:
+    return Refused(RefusedError(Reason.UNAVAILABLE, message, retry_after_seconds=UNAVAILABLE_RETRY_SECONDS))
+
+
+def _queue_full() -> Refused:
+    return Refused(
+        RefusedError(Reason.RATE_LIMITED, "too many events are waiting", retry_after_seconds=FULL_QUEUE_RETRY_SECONDS)
+    )
+
+
+_RunBatch = Callable[[Sequence[_Submission]], Awaitable[None]]
+
+
+class _Lane:
+    """One queue and the task that empties it; the task lives only while there is something to commit."""
+
+    def __init__(self, config: LaneConfig, run_batch: _RunBatch) -> None:
+        self._config = config
+        self._run_batch = run_batch
+        self._queue: deque[_Submission] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    @property
+    def depth(self) -> int:
+        return len(self._queue)
+
+    def offer(self, submission: _Submission) -> bool:
+        if len(self._queue) >= self._config.max_queued_commands:
+            return False
+        self._queue.append(submission)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.get_running_loop().create_task(self._empty())
+        return True
+
+    async def drain(self) -> None:
+        if self._worker is not None:
+            await self._worker
+
+    async def _empty(self) -> None:
+        while self._queue:
+            await self._run_batch(self._take())
+
+    def _take(self) -> list[_Submission]:
+        batch: list[_Submission] = []
+        size = 0
+        while self._queue and len(batch) < self._config.max_batch_commands:
+            size += self._queue[0].size_bytes
+            if batch and size > self._config.max_batch_bytes:
+                break
+            batch.append(self._queue.popleft())
+        return batch

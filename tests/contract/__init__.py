@@ -1,0 +1,1 @@
+"""One suite for the store's ports, run on every implementation."""

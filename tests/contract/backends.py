@@ -1,0 +1,89 @@
+"""The stores under test, each with a probe into the tables that no port reads back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.memory.reader import MemoryTaskReader
+from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.adapters.mysql import rows_outbox
+from taskstatus.adapters.mysql.engine import Database
+from taskstatus.adapters.mysql.reader import MySqlTaskReader
+from taskstatus.adapters.mysql.transactions import MySqlTaskStore
+from taskstatus.application.ports_store import TaskReader, TaskStore, TransactionAttempt, WriteTransaction
+from taskstatus.domain.ids import ExecutionId, TaskId
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.records import ChangeSet, OutboxRecord
+
+Leases = dict[ExecutionId, datetime | None]
+"""When each lease was closed; None while it is open."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One implementation: the ports, and what they leave behind."""
+
+    store: TaskStore
+    reader: TaskReader
+    outbox: Callable[[], Awaitable[list[OutboxRecord]]]
+    leases: Callable[[], Awaitable[Leases]]
+    run_outcome: Callable[[TaskId, int], Awaitable[Lifecycle | None]]
+
+    async def write(self, *parts: ChangeSet) -> None:
+        """Commit change sets, each in a transaction of its own."""
+        for changes in parts:
+            await self.store.transact(_writing(changes))
+
+
+def _writing(changes: ChangeSet) -> Callable[[WriteTransaction, TransactionAttempt], Awaitable[None]]:
+    async def body(transaction: WriteTransaction, _attempt: TransactionAttempt) -> None:
+        await transaction.write(changes)
+
+    return body
+
+
+def memory_backend() -> Backend:
+    """The in-memory store."""
+    store = MemoryTaskStore()
+
+    async def outbox() -> list[OutboxRecord]:
+        return [store.tables.outbox[key] for key in sorted(store.tables.outbox)]
+
+    async def leases() -> Leases:
+        return {execution_id: row.closed_at for execution_id, row in store.tables.leases.items()}
+
+    async def run_outcome(task_id: TaskId, attempt: int) -> Lifecycle | None:
+        outcome = store.tables.runs[(task_id, attempt)].outcome
+        return None if outcome is None else outcome.lifecycle
+
+    return Backend(store, MemoryTaskReader(store), outbox, leases, run_outcome)
+
+
+def mysql_backend(database: Database) -> Backend:
+    """The store on MySQL or MariaDB."""
+    store = MySqlTaskStore(database.writer, SystemClock(), SystemRandomness())
+
+    async def outbox() -> list[OutboxRecord]:
+        columns = ",".join(rows_outbox.RECORD_COLUMNS)
+        return [rows_outbox.from_row(row) for row in await _query(database, f"SELECT {columns} FROM task_outbox ORDER BY id")]
+
+    async def leases() -> Leases:
+        rows = await _query(database, "SELECT execution_id,closed_at,deadline_at IS NULL AS no_deadline FROM task_execution_lease")
+        assert all((closed_at is not None) == bool(no_deadline) for _, closed_at, no_deadline in rows)
+        return {ExecutionId(execution_id): closed_at for execution_id, closed_at, _ in rows}
+
+    async def run_outcome(task_id: TaskId, attempt: int) -> Lifecycle | None:
+        statement = "SELECT lifecycle_status FROM task_run WHERE task_id=%s AND task_attempt=%s"
+        (value,) = (await _query(database, statement, (task_id, attempt)))[0]
+        return None if value is None else Lifecycle(value.decode())
+
+    return Backend(store, MySqlTaskReader(database.reader), outbox, leases, run_outcome)
+
+
+async def _query(database: Database, statement: str, parameters: tuple[Any, ...] = ()) -> Sequence[Any]:
+    async with database.writer.connect() as connection:
+        return (await connection.exec_driver_sql(statement, parameters)).all()

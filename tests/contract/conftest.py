@@ -1,0 +1,57 @@
+"""The implementations that the contract suite runs on, behind one ``backend`` fixture."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from scripts.stack import servers
+
+from .backends import Backend, memory_backend, mysql_backend
+from .servers import create_schema, drop_schema, emptied_database, schema_url
+
+StartDatabase = Callable[[Path], servers.RunningServer | servers.GivenServer]
+IMPLEMENTATIONS = ("memory", "mysql", "mariadb")
+
+
+@pytest.fixture(scope="session")
+def mysql_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A MySQL server."""
+    yield from _serving(servers.start_mysql, tmp_path_factory.mktemp("mysql"))
+
+
+@pytest.fixture(scope="session")
+def mariadb_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A MariaDB server."""
+    yield from _serving(servers.start_mariadb, tmp_path_factory.mktemp("mariadb"))
+
+
+@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
+def implementation_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """A migrated schema of this module on each server; None for the in-memory store."""
+    if request.param == "memory":
+        yield None
+        return
+    url = schema_url(request.getfixturevalue(f"{request.param}_url"), request.module.__name__)
+    create_schema(url)
+    yield url
+    drop_schema(url)
+
+
+@pytest_asyncio.fixture
+async def backend(implementation_url: str | None) -> AsyncIterator[Backend]:
+    """An empty store with its reader, and a look at what no port shows."""
+    if implementation_url is None:
+        yield memory_backend()
+        return
+    async with emptied_database(implementation_url) as database:
+        yield mysql_backend(database)
+
+
+def _serving(start: StartDatabase, workdir: Path) -> Iterator[str]:
+    server = start(workdir)
+    yield server.url
+    server.stop()

@@ -1,0 +1,1 @@
+"""What only a real server can show: plans, costs, failures."""

@@ -1,0 +1,1 @@
+"""Tests of scripts/stack and scripts/gen; they start no server and download nothing."""

@@ -1,0 +1,1 @@
+"""Tests of the relay without servers."""
