@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Final, ParamSpec, TypeVar
 
 from opentelemetry import trace
 from starlette.datastructures import Headers
@@ -29,6 +30,12 @@ from taskstatus.application.ports_clock import Clock
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
 from taskstatus.entrypoints.wire.call import CallInfo, Dispatch
+
+LARGE_BYTES: Final = 32 * 1024
+"""More than one event may have; some milliseconds of conversion."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _logger = logging.getLogger("taskstatus.rest")
 
@@ -127,10 +134,19 @@ class RestEndpoint:
     ) -> Response:
         headers = Headers(scope=scope)
         body = await read_body(headers, receive, self.limits.max_body_bytes)
-        message = build_request(match, scope["query_string"], body, headers.getlist(IDEMPOTENCY_KEY))
+        keys = headers.getlist(IDEMPOTENCY_KEY)
+        message = await beside_the_loop(len(body), build_request, match, scope["query_string"], body, keys)
         call = CallInfo("rest", bearer_token(headers), span.traceparent, *received)
         answer = await self.dispatch(match.binding.method, message, call)
-        return Response(encode_message(answer, match.binding.response_body), media_type="application/json")
+        encoded = await beside_the_loop(answer.ByteSize(), encode_message, answer, match.binding.response_body)
+        return Response(encoded, media_type="application/json")
+
+
+async def beside_the_loop(size: int, convert: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Convert in a thread when there is so much of it (bytes) that other requests would have to wait."""
+    if size <= LARGE_BYTES:
+        return convert(*args, **kwargs)
+    return await asyncio.to_thread(convert, *args, **kwargs)
 
 
 def raw_path(scope: Scope) -> str:

@@ -26,9 +26,14 @@ def encode_message(message: Message, response_body: str = "") -> bytes:
 
 def _whole_numbers(value: Any) -> Any:
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) <= MAX_SAFE_INTEGER else value
+        return int(value) if _is_safely_whole(value) else value
     if isinstance(value, dict):
         return {name: _whole_numbers(member) for name, member in value.items()}
     if isinstance(value, list):
         return [_whole_numbers(element) for element in value]
     return value
+
+
+def _is_safely_whole(value: float) -> bool:
+    # Negative zero has no integer.
+    return value.is_integer() and abs(value) <= MAX_SAFE_INTEGER and str(value) != "-0.0"

@@ -62,13 +62,14 @@ def read_comments(python: Path) -> Comments:
     """
     proto = _CHECKOUT / "proto"
     names = sorted(path.relative_to(proto).as_posix() for path in (proto / "taskstatus" / "v1").glob("*.proto"))
-    asked = subprocess.run([python, "-c", _INCLUDES], capture_output=True, text=True, check=True)
+    # Both commands run the developer's own interpreter on the checkout's own files.
+    asked = subprocess.run([python, "-c", _INCLUDES], capture_output=True, text=True, check=True)  # noqa: S603
     site, tools = asked.stdout.splitlines()
     with tempfile.TemporaryDirectory(prefix="taskstatus-openapi-") as temp:
         out = Path(temp) / "descriptors.binpb"
         command = [str(python), "-m", "grpc_tools.protoc", f"-I{proto}", f"-I{site}", f"-I{tools}/_proto"]
         command += ["--include_source_info", f"--descriptor_set_out={out}", *names]
-        subprocess.run(command, check=True, cwd=proto, capture_output=True, text=True)
+        subprocess.run(command, check=True, cwd=proto, capture_output=True, text=True)  # noqa: S603
         return comments_of(descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()))
 
 

@@ -7,12 +7,12 @@ import pkgutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from google.api import annotations_pb2, http_pb2  # type: ignore[import-untyped] # ships no py.typed
+import taskstatus_pb.v1
+from google.api import annotations_pb2, http_pb2
 from google.protobuf import message_factory
 from google.protobuf.descriptor import FieldDescriptor, FileDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 
-import taskstatus_pb.v1
 from gateway_rest.fields import resolve_path
 from gateway_rest.paths import PathTemplate, parse_template
 

@@ -66,7 +66,7 @@ def scalar_from_text(field: FieldDescriptor, text: str) -> Scalar:
 
 def finite_number(text: str) -> float:
     """The double next to a JSON number; BadValueError for NaN, Infinity and what only infinity is next to."""
-    if _exact(text) is None or not math.isfinite(value := float(text)):
+    if len(text) > MAX_NUMBER_CHARS or not math.isfinite(value := float(text)):
         raise BadValueError("must be a finite number")
     return value
 
@@ -74,8 +74,9 @@ def finite_number(text: str) -> float:
 def safe_number(text: str) -> float:
     """As ``finite_number``, but refuses what lies beyond ±2⁵³, however it is written (E-13)."""
     value = finite_number(text)
-    exact = _exact(text)
-    if exact is None or abs(exact) > MAX_SAFE_INTEGER:
+    # Rounding never crosses 2⁵³, which is a double itself: only there can the text say more than the double.
+    beyond = abs(Decimal(text)) if abs(value) == MAX_SAFE_INTEGER else abs(value)
+    if beyond > MAX_SAFE_INTEGER:
         raise BadValueError("is a number beyond ±2^53, which would be rounded; send it as a string")
     return value
 
@@ -90,16 +91,18 @@ def text_of(tree: JsonTree) -> str:
 
 
 def _exact(text: str) -> Decimal | None:
-    """The number without any rounding; None when it is none, or is too long or too large to be one of ours."""
-    if len(text) > MAX_NUMBER_CHARS or not _NUMBER.fullmatch(text):
+    """A JSON number without any rounding; None for NaN, Infinity, and what is too long or large to be one of ours."""
+    if len(text) > MAX_NUMBER_CHARS:
         return None
     try:
-        return Decimal(text)
+        exact = Decimal(text)
     except InvalidOperation:
         return None
+    return exact if exact.is_finite() else None
 
 
 def _number_text(tree: JsonTree) -> str:
+    """The text of a number, or of a string that the JSON grammar would let pass as one."""
     if isinstance(tree, JsonNumber):
         return tree.text
     if isinstance(tree, str) and _NUMBER.fullmatch(tree):

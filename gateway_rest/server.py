@@ -13,11 +13,19 @@ from starlette.types import ASGIApp
 
 GRACE_SECONDS: Final = 20
 """How long requests in flight may go on after a stop signal; less than the pause before a forced kill."""
+MAX_PORT: Final = 65_535
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+class ListenAddressError(Exception):
+    """The address to listen on cannot be used; the message quotes it."""
+
+
 def make_server(app: ASGIApp, listen: str) -> uvicorn.Server:
-    """A server for ``host:port`` (``[::1]:8080`` for IPv6), not yet started; ValueError when it is no such address."""
+    """A server for ``host:port`` (``[::1]:8080`` for IPv6), not yet started.
+
+    Raises ListenAddressError.
+    """
     host, port = split_address(listen)
     # Logs are the process's own (configure_process); uvicorn's access log would show paths with ids.
     config = uvicorn.Config(
@@ -42,11 +50,11 @@ async def serve_until_stopped(server: uvicorn.Server) -> None:
 
 
 def split_address(listen: str) -> tuple[str, int]:
-    """Host and port of ``host:port``."""
+    """Host and port of ``host:port``; this machine alone when the host is left out."""
     host, colon, port = listen.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{listen!r} is not host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > MAX_PORT:
+        raise ListenAddressError(f"{listen!r} is not host:port")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from relay.rows import Backlog, Claim, ClaimedRow, DeadRow, OutboxUnavailableError
+from relay.rows import Backlog, Claim, ClaimedRow, OutboxUnavailableError
 from taskstatus.adapters.mysql.errors import Cause, DatabaseError
 from taskstatus.adapters.mysql.session import Session, open_session
 from taskstatus.domain.ids import make_id
@@ -81,17 +81,6 @@ DELETE FROM task_outbox
 WHERE id BETWEEN %s AND %s AND status = 'PUBLISHED' AND published_at < UTC_TIMESTAMP(6) - INTERVAL %s SECOND
 """
 
-DEAD_LIST: Final = """
-SELECT id, aggregate_type, aggregate_id, aggregate_version, kind, projection, audience, tenant_id, attempts, failures,
-       COALESCE(last_error, ''), committed_at, dead_at
-FROM task_outbox WHERE dead_at IS NOT NULL ORDER BY task_outbox.dead_at, task_outbox.id LIMIT %s
-"""
-DEAD_BUCKETS: Final = "SELECT id, bucket FROM task_outbox WHERE id IN ({ids}) AND status = 'DEAD'"
-REQUEUE: Final = """
-UPDATE task_outbox SET status = 'PENDING', due_at = UTC_TIMESTAMP(6), dead_at = NULL, failures = 0
-WHERE id IN ({ids}) AND bucket IN ({buckets}) AND status = 'DEAD'
-"""
-
 
 class MysqlOutbox:
     """Ports ``Outbox`` and ``OutboxUpkeep`` on the writer engine. ``name`` is written to ``claimed_by``.
@@ -149,23 +138,6 @@ class MysqlOutbox:
             deleted = await session.change(CLEAN_DELETE, (page[0], page[-1], retention_seconds))
         return deleted, page[-1] if len(page) == limit else None
 
-    async def dead_rows(self, limit: int) -> list[DeadRow]:
-        """The DEAD rows, those that died first at the front."""
-        async with self._transaction() as session:
-            return [_dead_row(row) for row in await session.rows(DEAD_LIST, (limit,))]
-
-    async def requeue(self, outbox_ids: Sequence[bytes]) -> int:
-        """Make DEAD rows due now with a fresh failure budget; returns how many of the ids were DEAD."""
-        if not outbox_ids:
-            return 0
-        async with self._transaction() as session:
-            dead = await session.rows(DEAD_BUCKETS.format(ids=_marks(outbox_ids)), tuple(outbox_ids))
-            if not dead:
-                return 0
-            ids, buckets = [row[0] for row in dead], sorted({row[1] for row in dead})
-            statement = REQUEUE.format(ids=_marks(ids), buckets=_marks(buckets))
-            return await session.change(statement, (*ids, *buckets))
-
     async def _mark(self, statement: str, rows: Sequence[ClaimedRow], before: tuple[Any, ...], token: bytes) -> int:
         if not rows:
             return 0
@@ -220,24 +192,6 @@ def _claimed_row(row: Sequence[Any]) -> ClaimedRow:
         committed_at=row[13],
         failures=row[14],
         lease_expired=_text(row[15]) == "PROCESSING",
-    )
-
-
-def _dead_row(row: Sequence[Any]) -> DeadRow:
-    return DeadRow(
-        outbox_id=row[0],
-        aggregate_type=_text(row[1]),
-        aggregate_id=row[2],
-        aggregate_version=row[3],
-        kind=_text(row[4]),
-        projection=_text(row[5]),
-        audience=_text(row[6]),
-        tenant_id=_text(row[7]),
-        attempts=row[8],
-        failures=row[9],
-        last_error=_text(row[10]),
-        committed_at=row[11],
-        dead_at=row[12],
     )
 
 

@@ -84,25 +84,6 @@ class Backlog:
     """READY (due), WAITING (leased or backing off) and DEAD. PUBLISHED rows are not counted: there may be millions."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadRow:
-    """A row that was put aside, for the operator."""
-
-    outbox_id: bytes
-    aggregate_type: str
-    aggregate_id: bytes
-    aggregate_version: int
-    kind: str
-    projection: str
-    audience: str
-    tenant_id: str
-    attempts: int
-    failures: int
-    last_error: str
-    committed_at: datetime
-    dead_at: datetime
-
-
 class OutboxUpkeep(Protocol):
     """Counting and cleaning (O-4); every method raises OutboxUnavailableError."""
 

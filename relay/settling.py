@@ -13,6 +13,7 @@ from relay.metrics import RelayMetrics
 from relay.pacing import Pacing
 from relay.publisher import Outcome, Permanent, Published, Retryable
 from relay.rows import Claim, ClaimedRow, Outbox, OutboxUnavailableError
+from relay.tracing import span_context
 from taskstatus.domain.ids import format_task_id, format_workflow_id
 from taskstatus.domain.records import AggregateType
 
@@ -121,7 +122,10 @@ class Settler:
 
 def log_fields(row: ClaimedRow) -> dict[str, object]:
     """The fields by which a row is found in the logs (names.md *Logs*)."""
+    context = span_context(row.traceparent)
     fields: dict[str, object] = {"outboxId": row.outbox_id.hex(), "projection": row.projection}
+    if context is not None:
+        fields["traceId"] = f"{context.trace_id:032x}"
     if row.aggregate_type == AggregateType.TASK:
         return fields | {"taskId": format_task_id(row.aggregate_id), "taskVersion": row.aggregate_version}
     return fields | {"workflowId": format_workflow_id(row.aggregate_id), "workflowVersion": row.aggregate_version}

@@ -14,11 +14,11 @@ from redis.exceptions import RedisError
 
 from relay.pacing import exponential, jittered
 from relay.wakeup import OnHint
+from taskstatus.adapters.wake_up import WAKE_UP_CHANNEL
 from taskstatus.application.ports_clock import Randomness
 
 _logger = logging.getLogger(__name__)
 
-HINT_CHANNEL: Final = "taskstatus:outbox"
 CONNECT_SECONDS: Final = 1.0
 LISTEN_SECONDS: Final = 5.0
 """How long one read waits; between reads an idle connection is pinged, so that a silent death is noticed."""
@@ -75,7 +75,7 @@ class RedisWakeUp:
             health_check_interval=LISTEN_SECONDS,
         )
         async with contextlib.aclosing(client), client.pubsub() as pubsub:
-            await pubsub.subscribe(HINT_CHANNEL)
+            await pubsub.subscribe(WAKE_UP_CHANNEL)
             while True:
                 message = await pubsub.get_message(timeout=LISTEN_SECONDS)
                 if message is None:

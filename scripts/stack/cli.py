@@ -4,10 +4,10 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
 
 from scripts.stack import checks, commands, fresh, testing
 from scripts.stack.progress import Progress, StackError
+from scripts.stack.signals import handling, interrupt
 
 Command = Callable[[Progress, list[str]], int]
 
@@ -34,18 +34,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to pytest and the like")
     arguments = parser.parse_args(argv)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     try:
-        return COMMANDS[arguments.command][1](Progress(), arguments.rest)
+        with handling((signal.SIGTERM, signal.SIGHUP), interrupt):
+            return COMMANDS[arguments.command][1](Progress(), arguments.rest)
     except StackError as error:
         print(f"\n{arguments.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"\n{arguments.command}: interrupted", file=sys.stderr)
         return 130
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Be ended as by Ctrl-C: what was begun is undone on the way out."""
-    raise KeyboardInterrupt

@@ -41,7 +41,7 @@ class Keeper:
             wanted = self.state.ports.get(key, preferred)
             self.state.ports[key] = ports.prefer(wanted, self._taken())
             if self.state.ports[key] != wanted:
-                self.progress.say(f"  port {wanted} is taken by another program, {name} uses {self.state.ports[key]}")
+                self.progress.say(f"  port {wanted} is taken, {name} uses {self.state.ports[key]}")
         self._fixed.add(key)
         return self.state.ports[key]
 

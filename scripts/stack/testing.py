@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -15,6 +15,7 @@ from scripts.stack.binaries import CENTRIFUGO, MARIADB, MYSQL, REDIS
 from scripts.stack.processes import Identity
 from scripts.stack.progress import Progress, StackError
 from scripts.stack.provide import Provider
+from scripts.stack.signals import handling
 from scripts.stack.state import State
 
 WORKDIR_VARIABLE = "TASKSTATUS_TEST_WORKDIR"
@@ -148,20 +149,10 @@ def _run_interruptible(command: list[str], env: Mapping[str, str]) -> int:
             if number == signal.SIGTERM:
                 process.send_signal(signal.SIGINT)
 
-        with _handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), on_signal):
+        with handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), on_signal):
             while True:
                 try:
                     return process.wait(PATIENCE_SECONDS)
                 except subprocess.TimeoutExpired:
                     if interrupted:
                         process.kill()
-
-
-@contextmanager
-def _handling(numbers: tuple[signal.Signals, ...], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    previous = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, before in previous.items():
-            signal.signal(number, before)

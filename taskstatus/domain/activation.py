@@ -200,7 +200,14 @@ def _supersede(last: StepState, at: datetime, version: int) -> StepState:
     step = replace(last, superseded=True, degraded=False, stale=False)
     if last.lifecycle.is_terminal:
         return step
-    return replace(step, lifecycle=Lifecycle.CANCELLED, end_reason=SUPERSEDED, finished_at=at, version=version)
+    return replace(
+        step,
+        lifecycle=Lifecycle.CANCELLED,
+        business_status=generic_name(Lifecycle.CANCELLED),
+        end_reason=SUPERSEDED,
+        finished_at=at,
+        version=version,
+    )
 
 
 def _definition(command: ActivateAttempt, last: StepState | None, task: TaskState) -> StepDefinition:

@@ -40,7 +40,7 @@ def evolve_step(step: StepState, event: Recorded, version: int) -> StepState:
         step,
         version=version,
         source_seq=content.source_seq if event.own_sequence else step.source_seq,
-        business_status=content.business_status or step.business_status,
+        business_status=content.business_status or _step_status(step, target),
         phase_code=content.phase_code or step.phase_code,
         phase_label=content.phase_label or step.phase_label,
         data_schema=content.data.schema if content.data else step.data_schema,
@@ -51,6 +51,11 @@ def evolve_step(step: StepState, event: Recorded, version: int) -> StepState:
     if target.is_terminal:
         return _end_step(step, content, target, event.at)
     return replace(step, lifecycle=target, started_at=step.started_at or event.at)
+
+
+def _step_status(step: StepState, target: Lifecycle) -> str:
+    """The step's label when the event names none: kept, or the generic name of a lifecycle that it newly reaches."""
+    return step.business_status if step.lifecycle is target else generic_name(target)
 
 
 def _points(content: EventContent) -> int:
@@ -92,6 +97,7 @@ def end_with_task(step: StepState, at: datetime) -> StepState:
     return replace(
         step,
         lifecycle=Lifecycle.CANCELLED,
+        business_status=generic_name(Lifecycle.CANCELLED),
         end_reason=TASK_ENDED,
         finished_at=at,
         stale=False,

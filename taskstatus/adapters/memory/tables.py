@@ -20,6 +20,7 @@ from taskstatus.domain.records import (
     RunRecord,
     WorkflowEventRecord,
 )
+from taskstatus.domain.business_status import generic_name
 from taskstatus.domain.state import TASK_ENDED, Grant, StepState, TaskState, WorkflowState
 
 StepRowKey = tuple[TaskId, int, str, int]
@@ -166,6 +167,7 @@ def _cancelled(step: StepState, ended_at: datetime) -> StepState:
     return replace(
         step,
         lifecycle=Lifecycle.CANCELLED,
+        business_status=generic_name(Lifecycle.CANCELLED),
         end_reason=TASK_ENDED,
         stale=False,
         finished_at=ended_at,

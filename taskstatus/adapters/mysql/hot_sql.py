@@ -105,6 +105,7 @@ def cancel_unfinished_steps(count: int) -> str:
     """Parameters: ``count`` times (task, run, ended at), ``count`` times (task, run), as many buckets (L-1)."""
     return (
         "UPDATE task_step FORCE INDEX (PRIMARY) SET task_step.lifecycle_status='CANCELLED',"
+        "task_step.business_status='CANCELLED',"
         f"task_step.end_reason='TASK_ENDED',task_step.is_stale=0,task_step.finished_at={_case('task_step', count)},"
         "task_step.version=task_step.version+1,task_step.write_count=task_step.write_count+1 "
         f"WHERE {either('task_step.task_id=%s AND task_step.task_attempt=%s', count)} "
@@ -147,22 +148,21 @@ INSERT_TASKS = MultiRow("task", rows_task.COLUMNS)
 UPDATE_TASKS = MultiRow("task", rows_task.COLUMNS, updated=rows_task.MUTABLE)
 INSERT_RUNS = MultiRow("task_run", rows_task.RUN_COLUMNS)
 END_RUNS = MultiRow("task_run", rows_task.RUN_COLUMNS + rows_task.RUN_OUTCOME, updated=rows_task.RUN_OUTCOME)
-INSERT_STEPS = MultiRow("task_step", rows_step.COLUMNS, computed_column="write_count", computed_insert="0")
+INSERT_STEPS = MultiRow("task_step", rows_step.COLUMNS, fixed=(("write_count", "0"),))
 UPDATE_STEPS = MultiRow(
     "task_step",
     rows_step.COLUMNS,
     updated=rows_step.MUTABLE,
-    computed_column="write_count",
-    computed_insert="0",
-    computed_update="write_count+1",
+    fixed=(("write_count", "0"),),
+    computed=(("write_count", "write_count+1"),),
 )
-INSERT_LEASES = MultiRow("task_execution_lease", rows_outbox.LEASE_COLUMNS)
+INSERT_LEASES = MultiRow("task_execution_lease", rows_outbox.LEASE_COLUMNS, fixed=(("heartbeat_seq", "0"),))
 INSERT_TASK_GRANTS = MultiRow("task_acl", rows_task.ACL_COLUMNS)
-INSERT_DEDUPS = MultiRow(
-    "task_event_dedup", rows_event.DEDUP_COLUMNS, computed_column="created_at", computed_insert="SYSDATE(6)"
-)
+INSERT_DEDUPS = MultiRow("task_event_dedup", rows_event.DEDUP_COLUMNS, fixed=(("created_at", "SYSDATE(6)"),))
 INSERT_EVENTS = MultiRow("task_event_log", rows_event.COLUMNS)
-INSERT_OUTBOX = MultiRow("task_outbox", rows_outbox.COLUMNS)
+INSERT_OUTBOX = MultiRow(
+    "task_outbox", rows_outbox.COLUMNS, fixed=(("status", "'PENDING'"), ("attempts", "0"), ("failures", "0"))
+)
 
 HOT_STATEMENTS: Mapping[str, Callable[[int], str]] = {
     "lock_workflow": lambda _count: LOCK_WORKFLOW,

@@ -27,7 +27,7 @@ RECORD_COLUMNS = (
     "traceparent",
     "committed_at",
 )
-COLUMNS = (*RECORD_COLUMNS, "status", "due_at", "attempts", "failures")
+COLUMNS = (*RECORD_COLUMNS, "due_at")
 LEASE_COLUMNS = (
     "bucket",
     "execution_id",
@@ -40,9 +40,7 @@ LEASE_COLUMNS = (
     "timeout_seconds",
     "opened_at",
     "deadline_at",
-    "heartbeat_seq",
 )
-STATUS_PENDING = "PENDING"
 
 
 def to_row(record: OutboxRecord) -> Parameters:
@@ -64,10 +62,7 @@ def to_row(record: OutboxRecord) -> Parameters:
         record.payload,
         record.traceparent,
         record.committed_at,
-        STATUS_PENDING,
         record.committed_at,
-        0,
-        0,
     )
 
 
@@ -96,7 +91,7 @@ def from_row(row: Row) -> OutboxRecord:
 
 
 def lease_to_row(lease: LeaseRecord) -> Parameters:
-    """The values of LEASE_COLUMNS: open, and no heartbeat yet."""
+    """The values of LEASE_COLUMNS: open; the statement adds that there was no heartbeat yet."""
     return (
         lease.bucket,
         lease.execution_id,
@@ -109,5 +104,4 @@ def lease_to_row(lease: LeaseRecord) -> Parameters:
         lease.timeout_seconds,
         lease.opened_at,
         lease.deadline_at,
-        0,
     )

@@ -32,26 +32,23 @@ class MultiRow:
     table: str
     columns: tuple[str, ...]
     updated: tuple[str, ...] = ()
-    computed_column: str = ""
-    """One more column, the same in every row: ``computed_insert``, and ``computed_update`` when the row exists."""
-    computed_insert: str = ""
-    computed_update: str = ""
+    fixed: tuple[tuple[str, str], ...] = ()
+    """Further columns whose SQL is the same in every row, so that no value has to be sent."""
+    computed: tuple[tuple[str, str], ...] = ()
+    """Further assignments of the update, as SQL."""
 
     @lru_cache(maxsize=_CACHED_TEXTS)  # noqa: B019 - instances are the few constants of hot_sql
     def text(self, rows: int) -> str:
         """The statement for so many rows."""
-        names, row = ",".join(self.columns), marks(len(self.columns))
-        if self.computed_column:
-            names, row = f"{names},{self.computed_column}", f"{row},{self.computed_insert}"
+        names = ",".join((*self.columns, *(name for name, _ in self.fixed)))
+        row = ",".join((*["%s"] * len(self.columns), *(sql for _, sql in self.fixed)))
         insert = f"INSERT INTO {self.table} ({names}) VALUES {','.join([f'({row})'] * rows)}"
-        return f"{insert} ON DUPLICATE KEY UPDATE {self._assignments()}" if self.updated else insert
-
-    def _assignments(self) -> str:
+        if not self.updated:
+            return insert
         # VALUES() works on both products; MySQL's alias form does not exist on MariaDB.
         assignments = [f"{column}=VALUES({column})" for column in self.updated]
-        if self.computed_update:
-            assignments.append(f"{self.computed_column}={self.computed_update}")
-        return ",".join(assignments)
+        assignments += [f"{column}={sql}" for column, sql in self.computed]
+        return f"{insert} ON DUPLICATE KEY UPDATE {','.join(assignments)}"
 
 
 def flatten(rows: Sequence[Parameters]) -> Parameters:

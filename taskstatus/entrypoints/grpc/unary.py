@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import grpc.aio
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from taskstatus.application.ports_clock import Clock
@@ -42,24 +42,30 @@ def handlers_of(
 def _method_handler(method: MethodDescriptor, dispatch: Dispatch, clock: Clock) -> grpc.RpcMethodHandler[Any, Any]:
     full_name = f"{method.containing_service.full_name}/{method.name}"
 
-    async def serve(request: Message, context: grpc.aio.ServicerContext[Message, Message]) -> Message:
-        outcome = await _serve(full_name, request, dispatch, clock, dict(context.invocation_metadata() or ()))
+    request_class = GetMessageClass(method.input_type)
+    response_class = GetMessageClass(method.output_type)
+
+    async def serve(request: bytes, context: grpc.aio.ServicerContext[bytes, Message]) -> Message:
+        metadata = dict(context.invocation_metadata() or ())
+        outcome = await _serve(full_name, request_class, request, dispatch, clock, metadata)
         if isinstance(outcome, RefusedError):
             # Outside any try block: abort raises, and a broad except would swallow it.
             await context.abort_with_status(to_grpc_status(outcome))
         return outcome
 
-    request_class = GetMessageClass(method.input_type)
-    response_class = GetMessageClass(method.output_type)
+    # Parsed in the handler: gRPC itself would answer malformed bytes with INTERNAL.
     return grpc.unary_unary_rpc_method_handler(
-        serve,
-        request_deserializer=request_class.FromString,
-        response_serializer=response_class.SerializeToString,
+        serve, request_deserializer=None, response_serializer=response_class.SerializeToString
     )
 
 
 async def _serve(
-    method: str, request: Message, dispatch: Dispatch, clock: Clock, metadata: dict[str, Any]
+    method: str,
+    request_class: type[Message],
+    request: bytes,
+    dispatch: Dispatch,
+    clock: Clock,
+    metadata: dict[str, Any],
 ) -> Message | RefusedError:
     with server_span(TRANSPORT, method, _text(metadata.get("traceparent"))) as (span, traceparent):
         call = CallInfo(
@@ -70,7 +76,7 @@ async def _serve(
             received_unix=clock.unix_seconds(),
         )
         try:
-            return await dispatch(method, request, call)
+            return await dispatch(method, _parsed(request_class, request), call)
         except RefusedError as refusal:
             mark_failed(span, GRPC_STATUS[refusal.reason].name, refusal.reason)
             return refusal
@@ -78,6 +84,13 @@ async def _serve(
             logger.exception("a call failed", extra={"method": method})
             mark_failed(span, grpc.StatusCode.INTERNAL.name, Reason.INTERNAL)
             return RefusedError(Reason.INTERNAL, "an internal fault; send the same request again")
+
+
+def _parsed(request_class: type[Message], request: bytes) -> Message:
+    try:
+        return request_class.FromString(request)
+    except DecodeError:
+        raise RefusedError(Reason.INVALID_ARGUMENT, "the request is not a message of this method") from None
 
 
 def _bearer(authorization: str) -> str | None:

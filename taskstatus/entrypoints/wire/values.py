@@ -16,7 +16,8 @@ from taskstatus.domain.records import CANONICAL_VERSION
 
 SAFE_INTEGER = 2**53
 EVENT_DATA_MAX_BYTES = 16 * 1024
-DATA_MAX_DEPTH = 32
+DATA_MAX_DEPTH = 16
+"""JSON levels of ``data.value``; protobuf's own parsers end at about 33."""
 
 
 def to_timestamp(at: datetime) -> timestamp_pb2.Timestamp:

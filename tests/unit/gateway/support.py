@@ -127,9 +127,23 @@ def _empty_response(method: str) -> Message:
     return _response_types()[method]()
 
 
-_SCALARS = (
-    ["double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "bytes", "uint32", "sfixed32", "sfixed64", "sint32", "sint64"]
-)
+_SCALARS = [
+    "double",
+    "float",
+    "int64",
+    "uint64",
+    "int32",
+    "fixed64",
+    "fixed32",
+    "bool",
+    "string",
+    "bytes",
+    "uint32",
+    "sfixed32",
+    "sfixed64",
+    "sint32",
+    "sint64",
+]
 _WELL_KNOWN = {
     "struct": "Struct",
     "any_value": "Value",
@@ -166,8 +180,8 @@ def kinds_class() -> type[Message]:
     _add_map(kinds, "versions", "string", "uint64")
     _add_map(kinds, "by_number", "int32", "message", ".gatewaytest.Kinds")
     pool = descriptor_pool.Default()
-    pool.AddSerializedFile(file.SerializeToString())  # type: ignore[no-untyped-call]
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("gatewaytest.Kinds"))  # type: ignore[no-untyped-call]
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("gatewaytest.Kinds"))
 
 
 def _add(

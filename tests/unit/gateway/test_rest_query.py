@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from google.protobuf import json_format
 from google.protobuf.message import Message
+from taskstatus_pb.v1 import query_service_pb2
 
 from gateway_rest.query import MAX_PARAMETERS, read_query
 from taskstatus.domain.errors import RefusedError
-from taskstatus_pb.v1 import query_service_pb2
 
 from .support import FakeDispatch, kinds_class, rest_client
 

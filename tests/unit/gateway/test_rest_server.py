@@ -9,20 +9,25 @@ import signal
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from gateway_rest.server import make_server, serve_until_stopped, split_address
+from gateway_rest.server import ListenAddressError, make_server, serve_until_stopped, split_address
 
 
 @pytest.mark.parametrize(
     ("listen", "address"),
-    [("127.0.0.1:8080", ("127.0.0.1", 8080)), ("[::1]:80", ("::1", 80)), ("localhost:0", ("localhost", 0))],
+    [
+        ("127.0.0.1:8080", ("127.0.0.1", 8080)),
+        ("[::1]:80", ("::1", 80)),
+        ("localhost:0", ("localhost", 0)),
+        (":80", ("127.0.0.1", 80)),
+    ],
 )
 def test_listen_address(listen: str, address: tuple[str, int]) -> None:
     assert split_address(listen) == address
 
 
-@pytest.mark.parametrize("listen", ["", "8080", ":8080", "host:", "host:x", "host:65536", "host:-1"])
+@pytest.mark.parametrize("listen", ["", "8080", "host:", "host:x", "host:65536", "host:-1"])
 def test_odd_listen_address_is_refused(listen: str) -> None:
-    with pytest.raises(ValueError, match="is not host:port"):
+    with pytest.raises(ListenAddressError, match="is not host:port"):
         split_address(listen)
 
 

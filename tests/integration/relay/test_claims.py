@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from relay.claims import BACKLOG_COUNT, CLAIM_SELECT, CLEAN_PAGE, DEAD_LIST, MysqlOutbox
+from relay.claims import BACKLOG_COUNT, CLAIM_SELECT, CLEAN_PAGE, DEAD_COUNT, MysqlOutbox
 from relay.rows import OutboxUnavailableError
 from taskstatus.adapters.mysql.engine import open_database
-
-from .store import OutboxTable, summaries
+from taskstatus.adapters.mysql.outbox_admin import OutboxAdmin
+from tests.integration.relay.store import OutboxTable, summaries
 
 LEASE_SECONDS = 30.0
 MINE, OTHER = b"m" * 16, b"o" * 16
@@ -115,17 +115,18 @@ async def test_o2_dead_rows_are_listed_and_requeued_with_a_fresh_budget(outbox_t
     cause = "🧨" * 2000
     assert await outbox.mark_dead(MINE, rows[:2], cause) == 2
 
-    dead = await outbox.dead_rows(10)
+    admin = OutboxAdmin(outbox_table.engine)
+    dead = await admin.dead_rows(10)
     assert [one.outbox_id for one in dead] == [row.outbox_id for row in rows[:2]]
     assert (dead[0].last_error, dead[0].failures, dead[0].attempts) == (cause[:1024], 1, 1)
     assert (await outbox.claim(OTHER, 10, LEASE_SECONDS)).rows == ()
-    assert len(await outbox.dead_rows(1)) == 1
+    assert len(await admin.dead_rows(1)) == 1
 
-    assert await outbox.requeue([rows[0].outbox_id, rows[2].outbox_id, b"x" * 16]) == 1
-    assert await outbox.requeue([]) == 0
+    assert await admin.requeue([rows[0].outbox_id, rows[2].outbox_id, b"x" * 16]) == 1
+    assert await admin.requeue([]) == 0
     (again,) = (await outbox.claim(OTHER, 10, LEASE_SECONDS)).rows
     assert (again.outbox_id, again.failures, again.lease_expired) == (rows[0].outbox_id, 0, False)
-    assert [one.outbox_id for one in await outbox.dead_rows(10)] == [rows[1].outbox_id]
+    assert [one.outbox_id for one in await admin.dead_rows(10)] == [rows[1].outbox_id]
 
 
 async def test_o4_published_rows_are_cleaned_in_batches_after_their_retention(outbox_table: OutboxTable) -> None:
@@ -167,11 +168,12 @@ async def test_o4_the_backlog_tells_age_and_rows(outbox_table: OutboxTable) -> N
 
 
 async def test_o1_two_relays_share_a_hundred_thousand_rows_without_waiting(outbox_table: OutboxTable) -> None:
-    await filled(outbox_table, 100_000)
+    await filled(outbox_table, 1000)
+    assert await outbox_table.multiply(100) == 99_000
     for query, parameters in (
         (CLAIM_SELECT, (100,)),
         (BACKLOG_COUNT, ()),
-        (DEAD_LIST, (100,)),
+        (DEAD_COUNT, ()),
         (CLEAN_PAGE, (b"", b"~", 9)),
     ):
         await assert_indexed(outbox_table, query, parameters)
@@ -195,9 +197,10 @@ async def test_o1_two_relays_share_a_hundred_thousand_rows_without_waiting(outbo
 
 async def assert_indexed(table: OutboxTable, query: str, parameters: tuple[object, ...]) -> None:
     """The plan uses an index for range and order, and sorts nothing."""
+    # MySQL 9's own default is a tree; MariaDB has no other name for its table.
+    form = "" if await table.is_mariadb() else "FORMAT=TRADITIONAL "
     async with table.engine.connect() as connection:
-        result = await connection.exec_driver_sql(f"EXPLAIN {query}", parameters)
-        plan = result.mappings().one()
+        plan = (await connection.exec_driver_sql(f"EXPLAIN {form}{query}", parameters)).mappings().one()
     assert plan["key"] in ("outbox_due", "outbox_dead", "PRIMARY"), dict(plan)
     assert "filesort" not in (plan["Extra"] or ""), dict(plan)
     assert plan["type"] in ("range", "index"), dict(plan)
@@ -205,8 +208,7 @@ async def assert_indexed(table: OutboxTable, query: str, parameters: tuple[objec
 
 async def record_locks(table: OutboxTable) -> int:
     """Record locks in the table, where the server shows them (MySQL); 0 elsewhere."""
-    ((version,),) = await table.rows("SELECT VERSION()")
-    if "mariadb" in version.lower():
+    if await table.is_mariadb():
         return 0
     ((count,),) = await table.rows(
         "SELECT COUNT(*) FROM performance_schema.data_locks "

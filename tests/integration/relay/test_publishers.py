@@ -12,9 +12,8 @@ from relay.publisher import OutageError, Permanent, Publication, Published, Publ
 from relay.publisher_grpc import GrpcPublisher
 from relay.publisher_http import HttpPublisher
 from scripts.stack.servers import RunningCentrifugo
-
-from .history import History
-from .waiting import until
+from tests.integration.relay.history import History
+from tests.integration.relay.waiting import until, until_suspended
 
 Make = Callable[[RunningCentrifugo, str], Publisher]
 
@@ -189,6 +188,7 @@ async def test_o2_a_silent_server_is_an_outage_after_the_time_out(
     assert await publisher.publish([message(channel, 1)]) == [Published()]
 
     own_centrifugo.pause()
+    await until_suspended(own_centrifugo.pid)
     with pytest.raises(OutageError):
         await publisher.publish([message(channel, 2)])
     own_centrifugo.resume()

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from relay.claims import MysqlOutbox
 from taskstatus.adapters.mysql import rows_outbox
-from taskstatus.adapters.mysql.engine import open_database
+from taskstatus.adapters.mysql.engine import is_mariadb, open_database
 from taskstatus.adapters.mysql.hot_sql import INSERT_OUTBOX
 from taskstatus.adapters.mysql.statements import cut_rows, flatten
 from taskstatus.domain.events import EventType
@@ -48,6 +48,24 @@ class OutboxTable:
         """The result of a query."""
         async with self.engine.connect() as connection:
             return (await connection.exec_driver_sql(query, parameters)).all()
+
+    async def is_mariadb(self) -> bool:
+        """Which product the server is."""
+        return is_mariadb((await self.rows("SELECT VERSION()"))[0][0])
+
+    async def multiply(self, times: int) -> int:
+        """Add ``times - 1`` copies of each row, with ids and versions of their own; the number of rows added."""
+        computed = {
+            "id": "UNHEX(CONCAT(LEFT(HEX(id), 16), HEX(0x80000000 + k), RIGHT(HEX(id), 8)))",
+            "aggregate_version": "aggregate_version + k * 1000000",
+        }
+        values = ", ".join(computed.get(name, name) for name in rows_outbox.COLUMNS)
+        return await self.run(
+            f"INSERT INTO task_outbox ({', '.join(rows_outbox.COLUMNS)}) "
+            "WITH RECURSIVE n AS (SELECT 1 AS k UNION ALL SELECT k + 1 FROM n WHERE k < %s) "
+            f"SELECT {values} FROM task_outbox CROSS JOIN n",
+            times - 1,
+        )
 
     async def counts(self) -> dict[str, int]:
         """Rows by status."""

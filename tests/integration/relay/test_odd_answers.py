@@ -9,8 +9,7 @@ import grpc
 import pytest
 
 from relay.publisher import OutageError, Permanent, Publication, Published, Publisher, Retryable
-
-from .scripted import Script, scripted_grpc, scripted_http
+from tests.integration.relay.scripted import Script, scripted_grpc, scripted_http
 
 Connect = Callable[[Script], AbstractAsyncContextManager[Publisher]]
 

@@ -1,0 +1,192 @@
+"""The ceiling: what the database takes in batches from the raw driver, without RPC, decisions or conversions.
+
+A transaction takes a hundred events of as many tasks. It reads what the product reads (the tasks under their locks,
+the steps, the dedup rows), counts the rows' versions up as they came, and writes the same rows to each table in
+multi-row statements whose texts are the product's. Nothing is checked, and the summary message is one and the same
+text each time; none of these rows is ever published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import aiomysql
+import orjson
+from sqlalchemy import make_url
+
+from bench import workload
+from bench.workload import Event
+from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.mysql import hot_sql, rows_event, rows_outbox, rows_step, rows_task
+from taskstatus.adapters.mysql.statements import MultiRow, Parameters, flatten
+from taskstatus.application.ids_factory import IdFactory
+from taskstatus.domain.events import EventType
+from taskstatus.domain.ids import bucket_of_id
+from taskstatus.domain.projections import render_summary
+from taskstatus.domain.records import CANONICAL_VERSION
+
+_TASK = {name: position for position, name in enumerate(rows_task.COLUMNS)}
+_STEP = {name: position for position, name in enumerate(rows_step.COLUMNS)}
+_CANONICAL = bytes(420)
+"""As long as the canonical bytes of a progress event."""
+_RESULT = orjson.dumps(
+    {
+        "accepted": True,
+        "task_version": 17,
+        "lifecycle": "RUNNING",
+        "business_status": "RUNNING",
+        "changed": True,
+        "step_id": "01_parse",
+        "operation_code": workload.OPERATION,
+        "step_version": 17,
+        "committed_at": 1_700_000_000_000_000,
+    }
+)
+
+Row = list[Any]
+
+
+class RawBuild:
+    """One connection with its batches; not for concurrent use."""
+
+    def __init__(self, connection: aiomysql.Connection) -> None:
+        self._connection = connection
+        self._new_id = IdFactory(SystemClock(), SystemRandomness()).new
+        self._summary = b""
+
+    @classmethod
+    async def connect(cls, database_url: str) -> RawBuild:
+        """A build on a new connection with the session settings of the product's writers."""
+        url = make_url(database_url)
+        connection = await aiomysql.connect(
+            host=url.host, port=url.port, user=url.username, db=url.database, autocommit=True, charset="utf8mb4"
+        )
+        build = cls(connection)
+        await build._run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        await build._run("SET SESSION time_zone='+00:00'")
+        return build
+
+    async def send(self, events: Sequence[Event]) -> int:
+        """Write the events in one transaction; none is ever absorbed."""
+        await self._run("BEGIN")
+        tasks = await self._lock_tasks(events)
+        steps = await self._read_steps(events)
+        await self._read_dedups(events)
+        ordered = sorted(events, key=lambda event: event.execution.task_id)
+        for event in ordered:
+            _count_up(event, tasks[event.execution.task_id], steps[event.execution.execution_id])
+        await self._write(ordered, tasks, steps)
+        await self._run("COMMIT")
+        return 0
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.ensure_closed()
+
+    async def _lock_tasks(self, events: Sequence[Event]) -> dict[bytes, Row]:
+        ids = sorted(event.execution.task_id for event in events)
+        found = await self._run(hot_sql.lock_tasks(len(ids)), (*ids, *map(bucket_of_id, ids)))
+        return {row[_TASK["id"]]: list(row) for row in found}
+
+    async def _read_steps(self, events: Sequence[Event]) -> dict[bytes, Row]:
+        ids = sorted(event.execution.execution_id for event in events)
+        found = await self._run(hot_sql.executions(len(ids)), (*ids, *map(bucket_of_id, ids)))
+        return {row[_STEP["execution_id"]]: list(row) for row in found}
+
+    async def _read_dedups(self, events: Sequence[Event]) -> None:
+        keys = sorted((event.execution.task_id, event.event_id) for event in events)
+        buckets = [bucket_of_id(task_id) for task_id, _ in keys]
+        await self._run(hot_sql.seen_events(len(keys)), (*flatten(keys), *buckets))
+
+    async def _write(self, events: Sequence[Event], tasks: dict[bytes, Row], steps: dict[bytes, Row]) -> None:
+        pairs = [(event, tasks[event.execution.task_id], steps[event.execution.execution_id]) for event in events]
+        width = len(rows_task.COLUMNS)
+        await self._change(hot_sql.UPDATE_TASKS, [tuple(task[:width]) for _, task, _ in pairs])
+        await self._change(hot_sql.UPDATE_STEPS, [tuple(step) for _, _, step in pairs])
+        started = [(task, step) for event, task, step in pairs if event.event_type is EventType.STEP_STARTED]
+        await self._change(hot_sql.INSERT_LEASES, [_lease_row(task, step) for task, step in started])
+        await self._close_leases([event for event in events if event.event_type is EventType.STEP_COMPLETED])
+        await self._change(hot_sql.INSERT_DEDUPS, [_dedup_row(event, task) for event, task, _ in pairs])
+        await self._change(hot_sql.INSERT_EVENTS, [_event_row(*pair) for pair in pairs])
+        outbox = [row for event, task, step in pairs for row in self._outbox_rows(event, task, step)]
+        await self._change(hot_sql.INSERT_OUTBOX, sorted(outbox, key=lambda row: row[1]))
+
+    async def _close_leases(self, ended: Sequence[Event]) -> None:
+        if ended:
+            ids = sorted(event.execution.execution_id for event in ended)
+            await self._run(hot_sql.close_leases(len(ids)), (*ids, *map(bucket_of_id, ids)))
+
+    def _outbox_rows(self, event: Event, task: Row, step: Row) -> list[Parameters]:
+        if not self._summary:
+            state, step_state = rows_task.from_row(task), rows_step.from_row(step)
+            message = render_summary(state, step_state, event.event_type, state.committed_at, None)
+            self._summary = orjson.dumps(message)
+        summary = self._outbox_row(event, task, "USER_SUMMARY", "OWNER", self._summary)
+        return [summary, self._outbox_row(event, task, "TASK_DETAIL", "VIEWERS", None)]
+
+    def _outbox_row(self, event: Event, task: Row, projection: str, audience: str, payload: bytes | None) -> Parameters:
+        bucket, committed_at = task[_TASK["bucket"]], task[_TASK["committed_at"]]
+        tenant_id, owner_id = task[_TASK["tenant_id"]], task[_TASK["owner_id"]]
+        workflow_id, task_id, version = task[_TASK["workflow_id"]], task[_TASK["id"]], task[_TASK["version"]]
+        is_protected = event.event_type is EventType.STEP_COMPLETED
+        message = ("TASK", task_id, version, "PUBLISH", projection, audience, tenant_id, owner_id, workflow_id)
+        due = (committed_at, rows_outbox.STATUS_PENDING, committed_at, 0, 0)
+        content = (event.event_type.value, is_protected, payload, "")
+        return (bucket, self._new_id(bucket), *message, *content, *due)
+
+    async def _change(self, statement: MultiRow, rows: Sequence[Parameters]) -> None:
+        if rows:
+            await self._run(statement.text(len(rows)), flatten(rows))
+
+    async def _run(self, statement: str, parameters: Parameters = ()) -> Sequence[Parameters]:
+        async with self._connection.cursor() as cursor:
+            await cursor.execute(statement, parameters or None)
+            found: Sequence[Parameters] = await cursor.fetchall()
+            return found
+
+
+def _count_up(event: Event, task: Row, step: Row) -> None:
+    """The rows after the event: versions, sequence, lifecycle and progress."""
+    now: datetime = task[-1]
+    task[_TASK["version"]] += 1
+    task[_TASK["row_revision"]] += 1
+    task[_TASK["committed_at"]] = max(now, task[_TASK["committed_at"]])
+    task[_TASK["lifecycle_status"]] = task[_TASK["business_status"]] = "RUNNING"
+    step[_STEP["version"]] += 1
+    step[_STEP["source_seq"]] = event.source_seq
+    if event.event_type is EventType.STEP_STARTED:
+        step[_STEP["lifecycle_status"]], step[_STEP["started_at"]] = "RUNNING", now
+    elif event.event_type is EventType.STEP_COMPLETED:
+        step[_STEP["lifecycle_status"]], step[_STEP["finished_at"]] = "SUCCEEDED", now
+        task[_TASK["open_steps"]] -= 1
+    else:
+        step[_STEP["progress_current"]], step[_STEP["progress_total"]] = event.number, workload.PROGRESS_EVENTS
+        step[_STEP["progress_unit"]], step[_STEP["progress_seq"]] = workload.PROGRESS_UNIT, event.number
+        step[_STEP["phase_code"]], step[_STEP["data_schema"]] = workload.PHASE, workload.DATA_SCHEMA
+
+
+def _lease_row(task: Row, step: Row) -> Parameters:
+    now: datetime = task[_TASK["committed_at"]]
+    bucket, task_id, run, step_id, attempt = step[:5]
+    terms = (step[_STEP["heartbeat_interval_seconds"]], step[_STEP["heartbeat_timeout_seconds"]])
+    key = (bucket, step[_STEP["execution_id"]], task_id, run, step_id, attempt, workload.WORKER)
+    return (*key, *terms, now, now + timedelta(seconds=terms[1]), 0)
+
+
+def _dedup_row(event: Event, task: Row) -> Parameters:
+    digest = hashlib.sha256(event.event_id.encode()).digest()
+    return (task[_TASK["bucket"]], event.execution.task_id, event.event_id, digest, CANONICAL_VERSION, _RESULT)
+
+
+def _event_row(event: Event, task: Row, step: Row) -> Parameters:
+    now = task[_TASK["committed_at"]]
+    execution = event.execution
+    key = (task[_TASK["bucket"]], execution.task_id, task[_TASK["version"]], event.event_id, execution.workflow_id)
+    source = (event.event_type.value, 1, execution.step_id, 1, execution.execution_id, None, workload.OPERATION)
+    state = (step[_STEP["version"]], workload.WORKER, event.source_seq, "RUNNING", "RUNNING", "HEALTHY")
+    labels = ("", workload.DATA_SCHEMA, "", f"service:{workload.WORKER}", None)
+    digest = hashlib.sha256(event.event_id.encode()).digest()
+    return (*key, *source, *state, *labels, None, now, now, None, None, CANONICAL_VERSION, _CANONICAL, digest)
