@@ -6,7 +6,8 @@ on one of eight connections, the rows locked, the decision taken by the product'
 the same answers, the same rows in every table), each row written by a statement of its own. There is no RPC, no
 credential is opened, and nothing is cached; a conflict or a lost connection is not retried.
 
-What it borrows from the product are the columns and the conversion of rows, so that it follows the schema.
+What it borrows from the product are the columns, their constants and the conversion of rows, so that it follows the
+schema.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import orjson
 from google.protobuf.struct_pb2 import Struct
-from sqlalchemy import Executable, bindparam, column, func, insert, literal_column, select, table, update
+from sqlalchemy import ColumnElement, Executable, bindparam, column, insert, literal_column, select, table, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from bench import workload
@@ -27,6 +28,8 @@ from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
 from taskstatus.adapters.mysql import rows_event, rows_outbox, rows_step, rows_task
 from taskstatus.adapters.mysql.engine import driver_url
+from taskstatus.adapters.mysql.hot_sql import INSERT_DEDUPS, INSERT_LEASES, INSERT_OUTBOX
+from taskstatus.adapters.mysql.statements import MultiRow
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.domain.batch import Arrival, WorkingSet, evaluate
 from taskstatus.domain.commands import Caller, Credential, EventContent, EventData, StatedFields, TaskEventCommand
@@ -40,13 +43,25 @@ from taskstatus.domain.verdicts import Accepted
 CONNECTIONS = 8
 OLDEST_ACCEPTED = timedelta(days=7)
 
+
+def _constant_names(statement: MultiRow) -> Iterable[str]:
+    return (name for name, _ in statement.fixed)
+
+
+def _constants(statement: MultiRow) -> dict[str, Any]:
+    return {name: literal_column(value) for name, value in statement.fixed}
+
+
 _TASK = table("task", *map(column, rows_task.COLUMNS))
 _STEP = table("task_step", *map(column, (*rows_step.COLUMNS, "write_count")))
-_DEDUP = table("task_event_dedup", *map(column, (*rows_event.DEDUP_COLUMNS, "created_at")))
+_DEDUP = table("task_event_dedup", *map(column, (*rows_event.DEDUP_COLUMNS, *_constant_names(INSERT_DEDUPS))))
 _EVENT = table("task_event_log", *map(column, rows_event.COLUMNS))
-_OUTBOX = table("task_outbox", *map(column, rows_outbox.COLUMNS))
-_LEASE = table("task_execution_lease", *map(column, (*rows_outbox.LEASE_COLUMNS, "closed_at")))
-_NOW = literal_column("SYSDATE(6)")
+_OUTBOX = table("task_outbox", *map(column, (*rows_outbox.COLUMNS, *_constant_names(INSERT_OUTBOX))))
+_LEASE = table(
+    "task_execution_lease",
+    *map(column, (*rows_outbox.LEASE_COLUMNS, *_constant_names(INSERT_LEASES), "closed_at")),
+)
+_NOW: ColumnElement[datetime] = literal_column("SYSDATE(6)")
 
 
 def _bound(columns: Iterable[str]) -> dict[str, Any]:
@@ -82,7 +97,7 @@ _UPDATE_STEP = (
     )
     .values(_bound(rows_step.MUTABLE) | {"write_count": _STEP.c.write_count + 1})
 )
-_INSERT_LEASE = insert(_LEASE).values(_bound(rows_outbox.LEASE_COLUMNS))
+_INSERT_LEASE = insert(_LEASE).values(_bound(rows_outbox.LEASE_COLUMNS) | _constants(INSERT_LEASES))
 _CLOSE_LEASE = (
     update(_LEASE)
     .where(
@@ -90,11 +105,11 @@ _CLOSE_LEASE = (
         _LEASE.c.bucket == bindparam("b_bucket"),
         _LEASE.c.closed_at.is_(None),
     )
-    .values(closed_at=func.sysdate(6), deadline_at=None)
+    .values(closed_at=_NOW, deadline_at=None)
 )
-_INSERT_DEDUP = insert(_DEDUP).values(_bound(rows_event.DEDUP_COLUMNS) | {"created_at": func.sysdate(6)})
+_INSERT_DEDUP = insert(_DEDUP).values(_bound(rows_event.DEDUP_COLUMNS) | _constants(INSERT_DEDUPS))
 _INSERT_EVENT = insert(_EVENT).values(_bound(rows_event.COLUMNS))
-_INSERT_OUTBOX = insert(_OUTBOX).values(_bound(rows_outbox.COLUMNS))
+_INSERT_OUTBOX = insert(_OUTBOX).values(_bound(rows_outbox.COLUMNS) | _constants(INSERT_OUTBOX))
 
 
 class NaiveBuild:
@@ -102,7 +117,11 @@ class NaiveBuild:
 
     def __init__(self, database_url: str) -> None:
         self._engine: AsyncEngine = create_async_engine(
-            driver_url(database_url), isolation_level="READ COMMITTED", pool_size=CONNECTIONS, max_overflow=0
+            driver_url(database_url),
+            isolation_level="READ COMMITTED",
+            pool_size=CONNECTIONS,
+            max_overflow=0,
+            connect_args={"init_command": "SET SESSION time_zone='+00:00'"},
         )
         self._tools = OutboxTools(IdFactory(SystemClock(), SystemRandomness()).new, orjson.dumps)
 
@@ -186,8 +205,8 @@ def _command(event: Event) -> TaskEventCommand:
         digest=b"",
         received_monotonic=0.0,
         received_unix=0.0,
-        trace_id=None,
-        traceparent="",
+        trace_id=event.trace_id,
+        traceparent=event.traceparent,
     )
     canonical, digest = canonicalize(command)
     return replace(command, canonical=canonical, digest=digest)

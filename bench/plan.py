@@ -37,7 +37,7 @@ class Rate:
     per_call: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """How long and how often; times in seconds."""
 

@@ -83,9 +83,7 @@ class Preparer:
         steps: dict[TaskId, list[StepState]] = {}
         for step in changes.new_steps:
             steps.setdefault(step.task_id, []).append(step)
-        return [
-            [self._execution(task, step) for step in steps[task.envelope.task_id]] for task in changes.new_tasks
-        ]
+        return [[self._execution(task, step) for step in steps[task.envelope.task_id]] for task in changes.new_tasks]
 
     def _changes(self, order: Order, number: int) -> ChangeSet:
         owner = order.owner(number)

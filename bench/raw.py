@@ -9,11 +9,12 @@ text each time; none of these rows is ever published.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
-import aiomysql
+import aiomysql  # type: ignore[import-untyped]
 import orjson
 from sqlalchemy import make_url
 
@@ -30,8 +31,6 @@ from taskstatus.domain.records import CANONICAL_VERSION
 
 _TASK = {name: position for position, name in enumerate(rows_task.COLUMNS)}
 _STEP = {name: position for position, name in enumerate(rows_step.COLUMNS)}
-_CANONICAL = bytes(420)
-"""As long as the canonical bytes of a progress event."""
 _RESULT = orjson.dumps(
     {
         "accepted": True,
@@ -45,6 +44,33 @@ _RESULT = orjson.dumps(
         "committed_at": 1_700_000_000_000_000,
     }
 )
+
+_EVENT_CONSTANTS: dict[str, Any] = {
+    "task_attempt": 1,
+    "step_attempt": 1,
+    "superseded_execution_id": None,
+    "operation_code": workload.OPERATION,
+    "producer_id": workload.WORKER,
+    "lifecycle_status": "RUNNING",
+    "business_status": "RUNNING",
+    "health": "HEALTHY",
+    "error_code": "",
+    "data_schema": workload.DATA_SCHEMA,
+    "reason": "",
+    "actor": f"service:{workload.WORKER}",
+    "occurred_at": None,
+    "duration_ms": None,
+    "duration_source": None,
+    "canonical_version": CANONICAL_VERSION,
+    "canonical": bytes(420),
+}
+"""``canonical`` is as long as that of a progress event."""
+
+ToRow = Callable[[Mapping[str, Any]], Parameters]
+_DEDUP_ROW: ToRow = itemgetter(*rows_event.DEDUP_COLUMNS)
+_EVENT_ROW: ToRow = itemgetter(*rows_event.COLUMNS)
+_LEASE_ROW: ToRow = itemgetter(*rows_outbox.LEASE_COLUMNS)
+_OUTBOX_ROW: ToRow = itemgetter(*rows_outbox.COLUMNS)
 
 Row = list[Any]
 
@@ -129,13 +155,27 @@ class RawBuild:
 
     def _outbox_row(self, event: Event, task: Row, projection: str, audience: str, payload: bytes | None) -> Parameters:
         bucket, committed_at = task[_TASK["bucket"]], task[_TASK["committed_at"]]
-        tenant_id, owner_id = task[_TASK["tenant_id"]], task[_TASK["owner_id"]]
-        workflow_id, task_id, version = task[_TASK["workflow_id"]], task[_TASK["id"]], task[_TASK["version"]]
-        is_protected = event.event_type is EventType.STEP_COMPLETED
-        message = ("TASK", task_id, version, "PUBLISH", projection, audience, tenant_id, owner_id, workflow_id)
-        due = (committed_at, rows_outbox.STATUS_PENDING, committed_at, 0, 0)
-        content = (event.event_type.value, is_protected, payload, "")
-        return (bucket, self._new_id(bucket), *message, *content, *due)
+        return _OUTBOX_ROW(
+            {
+                "bucket": bucket,
+                "id": self._new_id(bucket),
+                "aggregate_type": "TASK",
+                "aggregate_id": task[_TASK["id"]],
+                "aggregate_version": task[_TASK["version"]],
+                "kind": "PUBLISH",
+                "projection": projection,
+                "audience": audience,
+                "tenant_id": task[_TASK["tenant_id"]],
+                "owner_id": task[_TASK["owner_id"]],
+                "workflow_id": task[_TASK["workflow_id"]],
+                "event_type": event.event_type.value,
+                "protected": event.event_type is EventType.STEP_COMPLETED,
+                "payload": payload,
+                "traceparent": event.traceparent,
+                "committed_at": committed_at,
+                "due_at": committed_at,
+            }
+        )
 
     async def _change(self, statement: MultiRow, rows: Sequence[Parameters]) -> None:
         if rows:
@@ -170,23 +210,55 @@ def _count_up(event: Event, task: Row, step: Row) -> None:
 
 def _lease_row(task: Row, step: Row) -> Parameters:
     now: datetime = task[_TASK["committed_at"]]
-    bucket, task_id, run, step_id, attempt = step[:5]
-    terms = (step[_STEP["heartbeat_interval_seconds"]], step[_STEP["heartbeat_timeout_seconds"]])
-    key = (bucket, step[_STEP["execution_id"]], task_id, run, step_id, attempt, workload.WORKER)
-    return (*key, *terms, now, now + timedelta(seconds=terms[1]), 0)
+    timeout = step[_STEP["heartbeat_timeout_seconds"]]
+    return _LEASE_ROW(
+        {
+            "bucket": step[_STEP["bucket"]],
+            "execution_id": step[_STEP["execution_id"]],
+            "task_id": step[_STEP["task_id"]],
+            "task_attempt": step[_STEP["task_attempt"]],
+            "step_id": step[_STEP["step_id"]],
+            "step_attempt": step[_STEP["attempt"]],
+            "producer_id": workload.WORKER,
+            "interval_seconds": step[_STEP["heartbeat_interval_seconds"]],
+            "timeout_seconds": timeout,
+            "opened_at": now,
+            "deadline_at": now + timedelta(seconds=timeout),
+        }
+    )
 
 
 def _dedup_row(event: Event, task: Row) -> Parameters:
-    digest = hashlib.sha256(event.event_id.encode()).digest()
-    return (task[_TASK["bucket"]], event.execution.task_id, event.event_id, digest, CANONICAL_VERSION, _RESULT)
+    return _DEDUP_ROW(
+        {
+            "bucket": task[_TASK["bucket"]],
+            "task_id": event.execution.task_id,
+            "event_id": event.event_id,
+            "digest": hashlib.sha256(event.event_id.encode()).digest(),
+            "canonical_version": CANONICAL_VERSION,
+            "result": _RESULT,
+        }
+    )
 
 
 def _event_row(event: Event, task: Row, step: Row) -> Parameters:
-    now = task[_TASK["committed_at"]]
-    execution = event.execution
-    key = (task[_TASK["bucket"]], execution.task_id, task[_TASK["version"]], event.event_id, execution.workflow_id)
-    source = (event.event_type.value, 1, execution.step_id, 1, execution.execution_id, None, workload.OPERATION)
-    state = (step[_STEP["version"]], workload.WORKER, event.source_seq, "RUNNING", "RUNNING", "HEALTHY")
-    labels = ("", workload.DATA_SCHEMA, "", f"service:{workload.WORKER}", None)
-    digest = hashlib.sha256(event.event_id.encode()).digest()
-    return (*key, *source, *state, *labels, None, now, now, None, None, CANONICAL_VERSION, _CANONICAL, digest)
+    now, execution = task[_TASK["committed_at"]], event.execution
+    return _EVENT_ROW(
+        _EVENT_CONSTANTS
+        | {
+            "bucket": task[_TASK["bucket"]],
+            "task_id": execution.task_id,
+            "task_version": task[_TASK["version"]],
+            "event_id": event.event_id,
+            "workflow_id": execution.workflow_id,
+            "event_type": event.event_type.value,
+            "step_id": execution.step_id,
+            "execution_id": execution.execution_id,
+            "step_version": step[_STEP["version"]],
+            "source_seq": event.source_seq,
+            "trace_id": event.trace_id,
+            "received_at": now,
+            "committed_at": now,
+            "digest": hashlib.sha256(event.event_id.encode()).digest(),
+        }
+    )

@@ -52,6 +52,12 @@ class Event:
     execution: Execution
     number: int
     event_id: str
+    trace_id: bytes
+
+    @property
+    def traceparent(self) -> str:
+        """The trace context that the builds without RPC store with it, as long as the service's own."""
+        return f"00-{self.trace_id.hex()}-{self.trace_id[:8].hex()}-01"
 
     @property
     def event_type(self) -> EventType:
@@ -100,4 +106,4 @@ def deal(tasks: Sequence[Task], senders: int, width: int) -> list[Window]:
 def _events(tasks: Iterable[Task]) -> Iterator[Event]:
     for execution in chain.from_iterable(tasks):
         for number in range(EVENTS_PER_EXECUTION):
-            yield Event(execution, number, secrets.token_hex(16))
+            yield Event(execution, number, secrets.token_hex(16), secrets.token_bytes(16))

@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "TASKSTATUS_"
 _LISTEN = re.compile(r"[^\s:]*:\d{1,5}\Z|\[[0-9a-fA-F:]+\]:\d{1,5}\Z")
+MAX_PORT = 65_535
 _FILE_SECRETS = ("DATABASE_URL", "REDIS_URL", "CENTRIFUGO_API_KEY")
 
 
@@ -33,7 +34,7 @@ class Settings(BaseSettings):
     grpc_tls_key_file: Path | None = None
     grpc_tls_client_ca_file: Path | None = None
     rest_listen: str = "127.0.0.1:8080"
-    cors_origins: tuple[str, ...] = ()
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     metrics_listen: str = "127.0.0.1:9464"
     identity_file: Path | None = None
     execution_keys_file: Path | None = None
@@ -55,12 +56,30 @@ class Settings(BaseSettings):
     database_writers: int = Field(default=8, ge=1, le=200)
     database_readers: int = Field(default=4, ge=1, le=200)
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what ``load_settings`` passes in: it alone reads the environment."""
+        return (init_settings,)
+
     @field_validator("grpc_listen", "rest_listen", "metrics_listen")
     @classmethod
     def _is_address(cls, value: str) -> str:
-        if not _LISTEN.match(value):
+        if not _LISTEN.match(value) or int(value.rpartition(":")[2]) > MAX_PORT:
             raise ValueError("must be host:port")
         return value
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _origins(cls, value: object) -> object:
+        """Comma-separated in the environment."""
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("identity_file", "execution_keys_file", "realtime_key_file")
     @classmethod
@@ -107,8 +126,6 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     fields = {
         name: values[f"{PREFIX}{name.upper()}"] for name in Settings.model_fields if f"{PREFIX}{name.upper()}" in values
     }
-    if isinstance(fields.get("cors_origins"), str):
-        fields["cors_origins"] = tuple(part for part in fields["cors_origins"].split(",") if part)  # type: ignore[assignment]
     try:
         return Settings.model_validate(fields)
     except ValidationError as error:

@@ -105,9 +105,9 @@ class TaskStore(Protocol):
         """Run ``body`` in one transaction and return its value once it is committed.
 
         ``body`` may run more than once: deadlocks (1213), lock time-outs (1205), 1020, lost connections and read-only
-        answers run it again on a fresh connection, bounded and with jitter. After a COMMIT whose reply was lost it runs with
-        ``settling=True``. Raises StoreUnavailableError when the attempts are used up, StoreRefusedError for rows that
-        the database will never take; an exception of ``body`` itself rolls back and passes through.
+        answers run it again on a fresh connection, bounded and with jitter. After a COMMIT whose reply was lost it runs
+        with ``settling=True``. Raises StoreUnavailableError when the attempts are used up, StoreRefusedError for rows
+        that the database will never take; an exception of ``body`` itself rolls back and passes through.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Creating workflows and tasks and activating executions: each command one transaction, safe to send again (R-1…R-11)."""
+"""Creating workflows and tasks, activating executions: each command one transaction, safe to send again (R-1…R-11)."""
 
 from __future__ import annotations
 

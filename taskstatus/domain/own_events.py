@@ -1,4 +1,4 @@
-"""Facts that the service itself records for a command: creation, registration, a new attempt (names.md, *Vocabulary*)."""
+"""Facts that the service itself records for a command: creation, registration, a new attempt (R-6)."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ and *draining* (no new commands; ends when its queue is empty). Every command of
 process; other replicas are kept apart by the row locks.
 
 Failures: the store retries passing causes itself; what it gives up on is answered UNAVAILABLE, and later items of the
-same execution in the same call are answered likewise, unevaluated (E-10). Rows that the database refuses split the batch
-until the poisonous command stands alone and is answered INTERNAL. A caller that goes away cancels only its own waiting.
-Invariants: an answer comes after COMMIT; order within a task is the order of arrival; the queue is bounded.
+same execution in the same call are answered likewise, unevaluated (E-10). Rows that the database refuses split the
+batch until the poisonous command stands alone and is answered INTERNAL. A caller that goes away cancels only its own
+waiting. Invariants: an answer comes after COMMIT; order within a task is the order of arrival; the queue is bounded.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Lanes:
             for item in ready:
                 item.resolve(_unavailable("the store cannot be reached now"))
             return
-        except Exception:
+        except Exception:  # noqa: BLE001  (whatever one command provokes must not take its neighbours along)
             await self._split(ready)
             return
         self._observer.batch_committed(len(ready), self._clock.monotonic_seconds() - started)

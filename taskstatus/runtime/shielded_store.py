@@ -1,7 +1,7 @@
 """Transactions that a caller's cancellation or deadline does not cut off half-way.
 
-A cancelled query closes its connection while the server goes on executing it, so every transaction runs in a task of its
-own; the caller may stop waiting, the transaction ends by itself and is awaited when the process drains.
+A cancelled query closes its connection while the server goes on executing it, so every transaction runs in a task of
+its own; the caller may stop waiting, the transaction ends by itself and is awaited when the process drains.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from taskstatus_pb.v1 import common_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
-    """Ids, terms and credentials of one execution. Hand it over as :meth:`to_dict`; never log that, it holds secrets."""
+    """Ids, terms and credentials of one execution. Hand it over as :meth:`to_dict`; never log that: secrets."""
 
     workflow_id: str
     task_id: str

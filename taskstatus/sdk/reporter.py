@@ -158,15 +158,16 @@ class Reporter:
 
     async def _send(self, event: Event, patience_seconds: float | None) -> ReportAnswer:
         """Send until answered. Only a refusal says for sure that the event, and with it its number, was not taken."""
+        had_ended = self._ended
+        self._ended = had_ended or event.event_type in _ENDING
         self._next_source_seq += 1
-        self._ended = self._ended or event.event_type in _ENDING
         method = self._connection.report.ReportEvent
         try:
             response = await self._connection.call(method, event, patience_seconds=patience_seconds)
         except TaskStatusError as error:
             if not error.retryable:
                 self._next_source_seq -= 1
-                self._ended = False
+                self._ended = had_ended
             raise
         return ReportAnswer.from_message(event.event_id, response)
 

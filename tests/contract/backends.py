@@ -69,10 +69,15 @@ def mysql_backend(database: Database) -> Backend:
 
     async def outbox() -> list[OutboxRecord]:
         columns = ",".join(rows_outbox.RECORD_COLUMNS)
-        return [rows_outbox.from_row(row) for row in await _query(database, f"SELECT {columns} FROM task_outbox ORDER BY id")]
+        return [
+            rows_outbox.from_row(row)
+            for row in await _query(database, f"SELECT {columns} FROM task_outbox ORDER BY id")
+        ]
 
     async def leases() -> Leases:
-        rows = await _query(database, "SELECT execution_id,closed_at,deadline_at IS NULL AS no_deadline FROM task_execution_lease")
+        rows = await _query(
+            database, "SELECT execution_id,closed_at,deadline_at IS NULL AS no_deadline FROM task_execution_lease"
+        )
         assert all((closed_at is not None) == bool(no_deadline) for _, closed_at, no_deadline in rows)
         return {ExecutionId(execution_id): closed_at for execution_id, closed_at, _ in rows}
 

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
-import pytest_asyncio
 
-from scripts.stack import servers
+from tests.support.databases import create_schema, drop_schema, emptied_database, schema_url
 
 from .backends import Backend, memory_backend, mysql_backend
-from .servers import create_schema, drop_schema, emptied_database, schema_url
 
-StartDatabase = Callable[[Path], servers.RunningServer | servers.GivenServer]
 IMPLEMENTATIONS = ("memory", "mysql", "mariadb")
-
-
-@pytest.fixture(scope="session")
-def mysql_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A MySQL server."""
-    yield from _serving(servers.start_mysql, tmp_path_factory.mktemp("mysql"))
-
-
-@pytest.fixture(scope="session")
-def mariadb_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A MariaDB server."""
-    yield from _serving(servers.start_mariadb, tmp_path_factory.mktemp("mariadb"))
 
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)
@@ -41,7 +25,7 @@ def implementation_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
     drop_schema(url)
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def backend(implementation_url: str | None) -> AsyncIterator[Backend]:
     """An empty store with its reader, and a look at what no port shows."""
     if implementation_url is None:
@@ -49,9 +33,3 @@ async def backend(implementation_url: str | None) -> AsyncIterator[Backend]:
         return
     async with emptied_database(implementation_url) as database:
         yield mysql_backend(database)
-
-
-def _serving(start: StartDatabase, workdir: Path) -> Iterator[str]:
-    server = start(workdir)
-    yield server.url
-    server.stop()

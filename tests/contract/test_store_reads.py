@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.records import ChangeSet
@@ -13,8 +11,6 @@ from taskstatus.domain.state import Grant
 
 from . import records
 from .backends import Backend
-
-pytestmark = pytest.mark.asyncio
 
 
 async def test_r4_binding_of_an_activated_execution(backend: Backend) -> None:
@@ -89,7 +85,7 @@ async def test_p4_grants_in_force_by_task(backend: Backend) -> None:
 
     found = await backend.reader.task_grants([private.envelope.task_id, shared.envelope.task_id])
 
-    assert found == {shared.envelope.task_id: tuple(grants)}
+    assert {task_id: set(given) for task_id, given in found.items()} == {shared.envelope.task_id: set(grants)}
     assert await backend.reader.task_grants([]) == {}
 
 

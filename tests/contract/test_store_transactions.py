@@ -14,8 +14,6 @@ from taskstatus.domain.reasons import Reason
 from . import records
 from .backends import Backend
 
-pytestmark = pytest.mark.asyncio
-
 
 async def _created(backend: Backend, steps: int = 1) -> tuple[TaskId, ...]:
     workflow = records.workflow()

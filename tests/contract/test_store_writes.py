@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from taskstatus.application.ports_store import StoreRefusedError, TransactionAttempt, WriteTransaction
+from taskstatus.domain.evolve import end_with_task
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.records import ChangeSet, EndedRun, Projection, SeenEvent
@@ -15,8 +16,6 @@ from taskstatus.domain.state import Grant
 
 from . import records
 from .backends import Backend
-
-pytestmark = pytest.mark.asyncio
 
 
 async def test_r1_workflow_with_tasks_steps_and_outbox_commits_as_one(backend: Backend) -> None:
@@ -89,7 +88,9 @@ async def test_id3_second_workflow_under_a_taken_key_is_refused_whole(backend: B
 async def test_workflow_update_changes_version_count_and_title_only(backend: Backend) -> None:
     workflow = records.workflow(grants=(Grant("USER", "u-99", "VIEW"),))
     await backend.write(records.creation(workflow))
-    later = replace(workflow, version=2, task_count=4, title="Renamed", committed_at=records.START + timedelta(seconds=1))
+    later = replace(
+        workflow, version=2, task_count=4, title="Renamed", committed_at=records.START + timedelta(seconds=1)
+    )
 
     await backend.write(ChangeSet(workflows=[later], workflow_events=[records.workflow_event(later, "add")]))
 
@@ -283,13 +284,7 @@ async def test_l1_end_of_a_run_cancels_unfinished_steps_and_closes_its_leases(ba
 
     await backend.write(ChangeSet(tasks=[final], ended_runs=[EndedRun(final, ended_at)]))
 
-    cancelled = {"lifecycle": Lifecycle.CANCELLED, "end_reason": "TASK_ENDED", "finished_at": ended_at, "stale": False}
-    expected = (
-        done,
-        superseded,
-        replace(running, version=6, **cancelled),
-        replace(manifest, version=1, **cancelled),
-    )
+    expected = (done, superseded, *(end_with_task(step, ended_at) for step in (running, manifest)))
     views = await backend.reader.task_views([task.envelope.task_id, other.envelope.task_id], with_trigger=False)
     assert views[task.envelope.task_id].steps == expected
     assert views[other.envelope.task_id].steps == (bystander,)

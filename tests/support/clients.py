@@ -144,7 +144,9 @@ def task_spec(**fields: Any) -> register_service_pb2.TaskSpec:
     return register_service_pb2.TaskSpec(**{**defaults, **fields})
 
 
-def workflow_request(*tasks: register_service_pb2.TaskSpec, **fields: Any) -> register_service_pb2.CreateWorkflowRequest:
+def workflow_request(
+    *tasks: register_service_pb2.TaskSpec, **fields: Any
+) -> register_service_pb2.CreateWorkflowRequest:
     """A workflow with its tasks."""
     defaults: dict[str, Any] = {
         "command_id": unique("cmd"),

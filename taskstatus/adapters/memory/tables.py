@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from taskstatus.application.ports_store import StoreRefusedError
+from taskstatus.domain.business_status import generic_name
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.records import (
@@ -20,7 +21,6 @@ from taskstatus.domain.records import (
     RunRecord,
     WorkflowEventRecord,
 )
-from taskstatus.domain.business_status import generic_name
 from taskstatus.domain.state import TASK_ENDED, Grant, StepState, TaskState, WorkflowState
 
 StepRowKey = tuple[TaskId, int, str, int]

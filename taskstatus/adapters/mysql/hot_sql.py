@@ -5,6 +5,8 @@ bucket can follow. Texts are cached by their number of keys. FORCE INDEX keeps a
 key even where statistics of a small or new table would favour a scan, which would lock rows of others.
 """
 
+
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

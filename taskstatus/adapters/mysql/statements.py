@@ -1,5 +1,7 @@
 """Building blocks of multi-row SQL: lists of placeholders, and rows cut into statements that the server will take."""
 
+
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The execution token's claims (R-4, R-11): an HS256 JWT with ``kid``, iss ``task-status-service``, aud ``task-execution``.
+"""The execution token's claims (R-4, R-11): an HS256 JWT with ``kid``, aud ``task-execution``.
 
 =======  ==============================  =======  ==============================
 claim    content                         claim    content

@@ -1,4 +1,4 @@
-"""Fetching a JWK Set by HTTPS (or plain HTTP from this machine itself): no redirects, no proxies, bounded in size and time.
+"""Fetching a JWK Set by HTTPS (or plain HTTP from this machine): no redirects, no proxies, bounded in size and time.
 
 ``http.client`` is used because it knows no other scheme and follows nothing: a redirect can lead neither to ``file:``
 nor to another host (compare GHSA-993g-76c3-p5m4).

@@ -1,4 +1,4 @@
-"""Connection and subscription tokens for browsers (port ``RealtimeTokens``; A-1, A-2, A-4): ES256, five minutes at most."""
+"""Connection and subscription tokens for browsers (A-1, A-2, A-4): ES256, five minutes at most."""
 
 from __future__ import annotations
 

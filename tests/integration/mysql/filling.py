@@ -13,7 +13,7 @@ from taskstatus.application.ports_store import TransactionAttempt, WriteTransact
 from taskstatus.domain.records import ChangeSet
 from taskstatus.domain.state import Grant, StepState, TaskState
 from tests.contract import records
-from tests.contract.servers import TABLES
+from tests.support.databases import TABLES
 
 WORKFLOWS, TASKS_PER_WORKFLOW, STEPS_PER_TASK = 40, 25, 4
 Filled = list[tuple[TaskState, list[StepState]]]
@@ -86,5 +86,3 @@ def lookups(sample: Filled) -> dict[str, tuple[str, tuple[Any, ...]]]:
         "timeline_position": (read_sql.TIMELINE_POSITION, (ids[0], buckets[0], ids[0], buckets[0])),
         "timeline_page": (read_sql.TIMELINE_PAGE, (ids[0], buckets[0], 0, 101)),
     }
-
-

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from taskstatus.adapters.mysql import hot_sql, read_sql
 from taskstatus.adapters.mysql.engine import Database, open_database
@@ -18,7 +17,7 @@ from taskstatus.adapters.mysql.write_transaction import MySqlWriteTransaction
 from taskstatus.domain.records import ChangeSet
 from taskstatus.domain.state import StepState, TaskState
 from tests.contract import records
-from tests.contract.servers import emptied_database
+from tests.support.databases import emptied_database
 
 from .filling import Filled, fill, lookups, write
 
@@ -37,20 +36,20 @@ HOT_TEXTS = {name: text(3) for name, text in hot_sql.HOT_STATEMENTS.items()}
 
 
 @pytest.fixture(scope="module")
-def filled(url: str) -> Filled:
+def filled(database_url: str) -> Filled:
     """A filled schema, shared by the tests of this module: they roll back, or add tasks of their own."""
 
     async def run() -> Filled:
-        async with emptied_database(url) as opened:
+        async with emptied_database(database_url) as opened:
             return await fill(opened)
 
     return asyncio.run(run())
 
 
-@pytest_asyncio.fixture
-async def database(url: str) -> AsyncIterator[Database]:
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
     """The schema as it stands."""
-    opened = open_database(url)
+    opened = open_database(database_url)
     yield opened
     await opened.dispose()
 
@@ -73,7 +72,6 @@ def test_every_hot_statement_never_updates_bucket_or_keys(name: str) -> None:
     assert not changed & {"bucket", "id", "task_id", "task_attempt", "step_id", "tenant_id"}
 
 
-@pytest.mark.asyncio
 async def test_hot_statements_are_index_reads_without_sorting(database: Database, filled: Filled) -> None:
     for count in (1, 3, 100, MAX_KEYS):
         for name, (statement, parameters) in lookups(filled[:: len(filled) // count][:count]).items():
@@ -85,7 +83,6 @@ async def test_hot_statements_are_index_reads_without_sorting(database: Database
                 assert int(plan["rows"]) <= 4 * count, context
 
 
-@pytest.mark.asyncio
 async def test_view_reads_the_trigger_by_its_key_and_not_all_events(database: Database, filled: Filled) -> None:
     statement, parameters = lookups(filled[:3])["view_triggers"]
 
@@ -94,7 +91,6 @@ async def test_view_reads_the_trigger_by_its_key_and_not_all_events(database: Da
     assert [(plan["table"], plan["key_len"]) for plan in plans] == [("task", "16"), ("task_event_log", "24")]
 
 
-@pytest.mark.asyncio
 async def test_event_costs_the_same_row_reads_with_3_and_with_300_steps(database: Database, filled: Filled) -> None:
     workflow = records.workflow("small and large")
     small, large = (_task_of(workflow.workflow_id, steps) for steps in (3, 300))
@@ -105,11 +101,8 @@ async def test_event_costs_the_same_row_reads_with_3_and_with_300_steps(database
     assert costs[0] == costs[1]
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("count", [2, 50])
-async def test_statements_of_a_batch_do_not_depend_on_its_size(
-    database: Database, filled: Filled, count: int
-) -> None:
+async def test_statements_of_a_batch_do_not_depend_on_its_size(database: Database, filled: Filled, count: int) -> None:
     single, batch = [await _count_statements(database, sample) for sample in (filled[:1], filled[:count])]
     assert batch == single
 

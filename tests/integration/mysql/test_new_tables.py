@@ -11,8 +11,6 @@ from tests.contract import records
 
 from .filling import lookups, write
 
-pytestmark = pytest.mark.asyncio
-
 FORCED = ("lock_tasks", "executions", "step_attempts", "seen_events", "cancel_unfinished_steps", "close_leases")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +16,6 @@ from taskstatus.domain.records import ChangeSet, SeenEvent
 
 from .filling import write
 from .strategies import dedups, events, messages, steps, tasks
-
-pytestmark = pytest.mark.asyncio
 
 ON_A_SERVER = settings(
     max_examples=40,

@@ -85,7 +85,7 @@ class RelayCrew:
         """Return once every row is PUBLISHED or DEAD."""
 
         async def drained() -> bool:
-            return (await self._table.rows("SELECT COUNT(*) FROM task_outbox WHERE due_at IS NOT NULL"))[0][0] == 0
+            return await self._table.left() == 0
 
         await until(drained, "the outbox is drained", seconds=300)
 

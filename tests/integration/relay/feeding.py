@@ -50,7 +50,7 @@ async def feed(table: OutboxTable) -> None:
     """Write all waves, each in one transaction."""
 
     async def has_room() -> bool:
-        return (await table.rows("SELECT COUNT(*) FROM task_outbox WHERE due_at IS NOT NULL"))[0][0] <= BACKLOG
+        return await table.left() <= BACKLOG
 
     for wave in range(WAVES):
         await until(has_room, "the backlog has room", seconds=300)

@@ -72,6 +72,10 @@ class OutboxTable:
         found = await self.rows("SELECT status, COUNT(*) FROM task_outbox GROUP BY status")
         return {row[0].decode(): row[1] for row in found}
 
+    async def left(self) -> int:
+        """Rows that are neither PUBLISHED nor DEAD."""
+        return int((await self.rows("SELECT COUNT(*) FROM task_outbox WHERE due_at IS NOT NULL"))[0][0])
+
     async def now(self) -> datetime:
         """The database's clock."""
         now: datetime = (await self.rows("SELECT UTC_TIMESTAMP(6)"))[0][0]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from centrifuge import Client, ClientEventHandler, ServerPublicationContext
+from centrifuge import Client, ClientEventHandler, ServerPublicationContext  # type: ignore[import-untyped]
 
 from scripts.stack import devkeys, servers
 from taskstatus.adapters.clock import SystemClock
@@ -15,7 +15,7 @@ from taskstatus.adapters.tokens.realtime_tokens import EcdsaRealtimeTokens
 from taskstatus.domain.channels import realtime_user
 
 
-class Received(ClientEventHandler):
+class Received(ClientEventHandler):  # type: ignore[misc]
     """The versions that arrived, by channel, in their order."""
 
     def __init__(self) -> None:

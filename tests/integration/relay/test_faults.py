@@ -36,7 +36,7 @@ DETAIL_CHANNELS = [task_detail_channel(TENANT, task_id(task)) for task in range(
 
 
 class Saboteur:
-    """Kills or suspends one of two relays each time that enough more messages have been taken."""
+    """Kills one of two relays each time that enough more messages have been taken, and in the end suspends one."""
 
     def __init__(self, crew: RelayCrew, relays: list[RelayProcess]) -> None:
         self._crew = crew
@@ -51,10 +51,10 @@ class Saboteur:
     async def on_batch(self, taken: int) -> None:
         """One fault when it is time for the next; the batch at hand waits for it."""
         async with self._acting:
-            if self.suspensions == 0 and self.kills == KILLS // 2:
-                await self._suspend()
-            elif self.suspended is None and self.kills < KILLS and taken > (self.kills + 1) * self._every:
+            if self.kills < KILLS and taken > (self.kills + 1) * self._every:
                 await self._kill()
+            elif self.kills == KILLS and self.suspensions == 0:
+                await self._suspend()
 
     async def _kill(self) -> None:
         """Kill a relay with rows in its hands, at least those of the batch that is waiting for this."""

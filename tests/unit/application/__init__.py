@@ -1,0 +1,1 @@
+"""Unit tests of the application service over the in-memory store."""

@@ -1,0 +1,1 @@
+"""Unit tests of the long-lived loops, on a virtual clock."""
