@@ -66,13 +66,14 @@ _EVENT_CONSTANTS: dict[str, Any] = {
 }
 """``canonical`` is as long as that of a progress event."""
 
+Row = list[Any]
 ToRow = Callable[[Mapping[str, Any]], Parameters]
+_UPDATED_TASK: Callable[[Row], Parameters] = itemgetter(*(_TASK[name] for name in hot_sql.UPDATE_TASKS.columns))
+_UPDATED_STEP: Callable[[Row], Parameters] = itemgetter(*(_STEP[name] for name in hot_sql.UPDATE_STEPS.columns))
 _DEDUP_ROW: ToRow = itemgetter(*rows_event.DEDUP_COLUMNS)
 _EVENT_ROW: ToRow = itemgetter(*rows_event.COLUMNS)
 _LEASE_ROW: ToRow = itemgetter(*rows_outbox.LEASE_COLUMNS)
 _OUTBOX_ROW: ToRow = itemgetter(*rows_outbox.COLUMNS)
-
-Row = list[Any]
 
 
 class RawBuild:
@@ -129,9 +130,8 @@ class RawBuild:
 
     async def _write(self, events: Sequence[Event], tasks: dict[bytes, Row], steps: dict[bytes, Row]) -> None:
         pairs = [(event, tasks[event.execution.task_id], steps[event.execution.execution_id]) for event in events]
-        width = len(rows_task.COLUMNS)
-        await self._change(hot_sql.UPDATE_TASKS, [tuple(task[:width]) for _, task, _ in pairs])
-        await self._change(hot_sql.UPDATE_STEPS, [tuple(step) for _, _, step in pairs])
+        await self._change(hot_sql.UPDATE_TASKS, [_UPDATED_TASK(task) for _, task, _ in pairs])
+        await self._change(hot_sql.UPDATE_STEPS, [_UPDATED_STEP(step) for _, _, step in pairs])
         started = [(task, step) for event, task, step in pairs if event.event_type is EventType.STEP_STARTED]
         await self._change(hot_sql.INSERT_LEASES, [_lease_row(task, step) for task, step in started])
         await self._close_leases([event for event in events if event.event_type is EventType.STEP_COMPLETED])

@@ -103,5 +103,6 @@ def run_worker(order: Order) -> Outcome:
         raise WorkerFailedError(f"the load {order.kind} ended with {done.returncode}")
     outcome = Outcome(**json.loads(done.stdout))
     if not outcome.events:
-        raise WorkerFailedError(f"the load {order.kind} measured nothing: its executions were used up too early")
+        cause = "its executions were used up" if outcome.used_up else "no call was answered within the measured time"
+        raise WorkerFailedError(f"the load {order.kind} measured nothing: {cause}")
     return outcome

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
 from bench.drive import Outcome
-from taskstatus.adapters.mysql.engine import PoolLimits, open_database
-from taskstatus.adapters.mysql.session import Session, open_session
+from taskstatus.adapters.mysql.engine import driver_url
 
 TASKS_WITH_A_GAP = """
 SELECT COUNT(*) FROM (
@@ -20,7 +21,7 @@ SELECT COUNT(*) FROM (
 """
 EVENTS = "SELECT COUNT(*) FROM task_event_log"
 DEDUPS = "SELECT COUNT(*) FROM task_event_dedup"
-COALESCED = """SELECT COUNT(*) FROM task_event_dedup WHERE result LIKE '%"coalesced":true%'"""
+COALESCED = """SELECT COUNT(*) FROM task_event_dedup WHERE INSTR(result, '"coalesced":true') > 0"""
 TASK_MESSAGES = "SELECT COUNT(*) FROM task_outbox WHERE aggregate_type = 'TASK'"
 NOT_PUBLISHED = "SELECT COUNT(*) FROM task_outbox WHERE status <> 'PUBLISHED'"
 EMPTY_OUTBOX = "TRUNCATE TABLE task_outbox"
@@ -40,7 +41,7 @@ class Check:
         return self.found == self.wanted
 
 
-Look = Callable[[Session], Awaitable[list[Check]]]
+Look = Callable[[AsyncConnection], Awaitable[list[Check]]]
 
 
 def check_rows(database_url: str, outcomes: Iterable[Outcome], prepared_tasks: int) -> list[Check]:
@@ -50,47 +51,48 @@ def check_rows(database_url: str, outcomes: Iterable[Outcome], prepared_tasks: i
     """
     acknowledged = sum(outcome.acknowledged for outcome in outcomes)
 
-    async def look(session: Session) -> list[Check]:
-        events, coalesced = await _count(session, EVENTS), await _count(session, COALESCED)
+    async def look(connection: AsyncConnection) -> list[Check]:
+        events, coalesced = await _count(connection, EVENTS), await _count(connection, COALESCED)
         checks = [
-            *await _versions(session, acknowledged, prepared_tasks),
-            Check("outbox messages = 2 × events", await _count(session, TASK_MESSAGES), 2 * events),
+            *await _versions(connection, acknowledged, prepared_tasks),
+            Check("outbox messages = 2 × events", await _count(connection, TASK_MESSAGES), 2 * events),
             Check("progress absorbed by later progress", coalesced, 0),
         ]
-        await session.change(EMPTY_OUTBOX)
+        await connection.exec_driver_sql(EMPTY_OUTBOX)
         return checks
 
-    return asyncio.run(_with_session(database_url, look))
+    return asyncio.run(_with_connection(database_url, look))
 
 
 def check_published(database_url: str, acknowledged: int, prepared_tasks: int) -> list[Check]:
     """After the publishing rounds, with every event of the run: versions again, and nothing left unpublished."""
 
-    async def look(session: Session) -> list[Check]:
-        checks = await _versions(session, acknowledged, prepared_tasks)
-        return [*checks, Check("messages not published", await _count(session, NOT_PUBLISHED), 0)]
+    async def look(connection: AsyncConnection) -> list[Check]:
+        checks = await _versions(connection, acknowledged, prepared_tasks)
+        return [*checks, Check("messages not published", await _count(connection, NOT_PUBLISHED), 0)]
 
-    return asyncio.run(_with_session(database_url, look))
+    return asyncio.run(_with_connection(database_url, look))
 
 
-async def _versions(session: Session, acknowledged: int, prepared_tasks: int) -> list[Check]:
-    events, dedups = await _count(session, EVENTS), await _count(session, DEDUPS)
-    coalesced = await _count(session, COALESCED)
+async def _versions(connection: AsyncConnection, acknowledged: int, prepared_tasks: int) -> list[Check]:
+    events, dedups = await _count(connection, EVENTS), await _count(connection, DEDUPS)
+    coalesced = await _count(connection, COALESCED)
     return [
-        Check("tasks whose versions have a gap", await _count(session, TASKS_WITH_A_GAP), 0),
+        Check("tasks whose versions have a gap", await _count(connection, TASKS_WITH_A_GAP), 0),
         Check("dedup rows = events + absorbed", dedups, events + coalesced),
         Check("dedup rows = acknowledged events + created tasks", dedups, acknowledged + prepared_tasks),
     ]
 
 
-async def _count(session: Session, query: str) -> int:
-    return int((await session.rows(query))[0][0])
+async def _count(connection: AsyncConnection, query: str) -> int:
+    return int((await connection.exec_driver_sql(query)).scalar_one())
 
 
-async def _with_session(database_url: str, look: Look) -> list[Check]:
-    database = open_database(database_url, PoolLimits(writers=1, readers=1))
+async def _with_connection(database_url: str, look: Look) -> list[Check]:
+    # Not the product's pools: their limit on a statement's time is made for requests, not for whole tables.
+    engine = create_async_engine(driver_url(database_url))
     try:
-        async with open_session(database.writer) as session:
-            return await look(session)
+        async with engine.connect() as connection:
+            return await look(connection)
     finally:
-        await database.dispose()
+        await engine.dispose()

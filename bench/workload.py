@@ -1,7 +1,8 @@
 """The events of every load: executions that start, tell of their progress and complete.
 
 A task's three executions follow one another, and a call never holds two events of one task, so that no build can save
-work by absorbing progress. The positions of a window begin one call apart, so that calls hold all kinds of events.
+work by absorbing progress. The first execution at each position of a window skips some of its progress, so that from
+then on calls hold all kinds of events.
 """
 
 from __future__ import annotations
@@ -77,33 +78,27 @@ Task = Sequence[Execution]
 
 
 class Window:
-    """What one sender sends: each call holds the next event of each of up to ``width`` tasks."""
+    """What one sender sends: each call holds the next event of each of ``width`` tasks."""
 
-    def __init__(self, tasks: Sequence[Task], width: int) -> None:
+    def __init__(self, tasks: Sequence[Task], width: int, phase: int = 0) -> None:
         if len(tasks) < width:
             raise ValueError(f"{len(tasks)} tasks do not fill a window of {width}")
-        self._positions = [_events(tasks[position::width]) for position in range(width)]
-        self._calls = 0
+        self._positions = [_events(tasks[position::width], phase + position) for position in range(width)]
 
     def next_call(self) -> list[Event]:
-        """The next call's events; empty for good once a position has run out of tasks."""
-        self._calls += 1
-        open_positions = self._positions[: _joined(self._calls, len(self._positions))]
-        events = [event for event in (next(position, None) for position in open_positions) if event is not None]
-        return events if len(events) == len(open_positions) else []
-
-
-def _joined(calls: int, width: int) -> int:
-    """How many positions take part in a call: all of them from the call on at which the first execution completes."""
-    return min(width, max(1, width * calls // EVENTS_PER_EXECUTION))
+        """The next call's events; empty once a position has run out of tasks, and not to be asked again then."""
+        events = [event for event in (next(position, None) for position in self._positions) if event is not None]
+        return events if len(events) == len(self._positions) else []
 
 
 def deal(tasks: Sequence[Task], senders: int, width: int) -> list[Window]:
     """Windows over disjoint tasks, one per sender."""
-    return [Window(tasks[sender::senders], width) for sender in range(senders)]
+    return [Window(tasks[sender::senders], width, sender * width) for sender in range(senders)]
 
 
-def _events(tasks: Iterable[Task]) -> Iterator[Event]:
+def _events(tasks: Iterable[Task], phase: int) -> Iterator[Event]:
+    skipped = phase % (PROGRESS_EVENTS + 1)
     for execution in chain.from_iterable(tasks):
-        for number in range(EVENTS_PER_EXECUTION):
+        for number in (0, *range(1 + skipped, EVENTS_PER_EXECUTION)):
             yield Event(execution, number, secrets.token_hex(16), secrets.token_bytes(16))
+        skipped = 0

@@ -16,8 +16,6 @@ from relay.config import RelayConfig, UpkeepConfig
 from relay.loop import RelayLoop
 from relay.metrics import RelayMetrics
 from relay.publisher import Publisher
-from relay.publisher_grpc import GrpcPublisher
-from relay.publisher_http import HttpPublisher
 from relay.rendering import BatchRenderer
 from relay.upkeep import UpkeepLoop
 from relay.wakeup import PollOnly, WakeUpListener
@@ -68,11 +66,18 @@ async def open_relay(
 
 
 def make_publisher(settings: Settings, config: RelayConfig) -> Publisher:
-    """The publisher that the settings name; the API key must be set."""
+    """The publisher that the settings name; the API key must be set.
+
+    Only its own client library is loaded: either takes a second on a small machine.
+    """
     key = settings.centrifugo_api_key.get_secret_value() if settings.centrifugo_api_key else ""
     seconds = config.publish_timeout_seconds
     if settings.relay_publisher == "http":
+        from relay.publisher_http import HttpPublisher
+
         return HttpPublisher(settings.centrifugo_api_url, key, timeout_seconds=seconds)
+    from relay.publisher_grpc import GrpcPublisher
+
     return GrpcPublisher(settings.centrifugo_grpc_target, key, timeout_seconds=seconds)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Protocol
 
 from opentelemetry.trace import Tracer
@@ -138,13 +137,11 @@ class RelayLoop:
         settlement.published.extend(rendering.done)
         for row, outcome in rendering.failed:
             settlement.add([row], outcome)
-        outage = await self._publish(claim, claimed_at, rendering.messages, settlement)
+        outage = await self._publish(claimed_at, rendering.messages, settlement)
         await self._settler.settle(claim, settlement)
         return outage
 
-    async def _publish(
-        self, claim: Claim, claimed_at: float, messages: Sequence[Message], settlement: Settlement
-    ) -> bool:
+    async def _publish(self, claimed_at: float, messages: Sequence[Message], settlement: Settlement) -> bool:
         sent = 0
         for request in bounded_requests([message.publication for message in messages]):
             part = messages[sent : sent + len(request)]
@@ -160,7 +157,7 @@ class RelayLoop:
             for message, outcome in zip(part, outcomes, strict=True):
                 settlement.add(message.rows, outcome)
                 if isinstance(outcome, Published):
-                    self._note_published(claim, claimed_at, message)
+                    self._note_published(claimed_at, message)
             sent += len(request)
         return False
 
@@ -180,13 +177,11 @@ class RelayLoop:
         self._metrics.failures.labels("lease").inc(len(rows))
         _logger.warning("the lease is nearly over, rows released unsent", extra={"rows": len(rows)})
 
-    def _note_published(self, claim: Claim, claimed_at: float, message: Message) -> None:
+    def _note_published(self, claimed_at: float, message: Message) -> None:
         self._metrics.published.inc()
-        since_claim = timedelta(seconds=self._clock.monotonic_seconds() - claimed_at)
+        since_claim = self._clock.monotonic_seconds() - claimed_at
         for row in message.rows:
-            if claim.claimed_at is not None:
-                age = claim.claimed_at + since_claim - row.committed_at
-                self._metrics.commit_to_publish.observe(max(0.0, age.total_seconds()))
+            self._metrics.commit_to_publish.observe(max(0.0, row.age_seconds + since_claim))
             if _logger.isEnabledFor(logging.DEBUG):
                 _logger.debug("published", extra=log_fields(row) | {"channel": message.publication.channels[0]})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
 
@@ -26,10 +25,10 @@ class ClaimedRow:
     audience: str
     tenant_id: str
     owner_id: str
-    workflow_id: bytes
     payload: bytes | None
     traceparent: str
-    committed_at: datetime
+    age_seconds: float
+    """From its commit to this claim, on the database's clock."""
     failures: int
     """Counted failures before this claim."""
     lease_expired: bool = False
@@ -42,8 +41,6 @@ class Claim:
 
     token: bytes
     rows: tuple[ClaimedRow, ...]
-    claimed_at: datetime | None
-    """The database's clock at the claim; None when there is no row."""
 
 
 class Outbox(Protocol):

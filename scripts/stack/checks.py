@@ -36,7 +36,7 @@ CHECKS = (
     Check(
         "contract compatibility",
         ("buf", "breaking", "proto", "--against", str(IMAGE)),
-        "keep the contract compatible; after a release: make image",
+        "keep the contract compatible; after a release, or when there is no image yet: make image",
         in_buf_workspace=True,
     ),
     Check("generated code", ("python", "-m", "scripts.gen", "--check"), "make gen"),

@@ -79,7 +79,8 @@ class Up:
             raise StackError(
                 f"{DATABASE_VARIABLE}={kind} is none of {', '.join(DATABASES)}", "TASKSTATUS_DB=mysql make up"
             )
-        # Also a setting of our processes: one that had another database at the same address is started again.
+        if self._settings.get(DATABASE_VARIABLE, kind) != kind:
+            self._stop_services()  # before the database under them is replaced by one without their schema
         self._settings[DATABASE_VARIABLE] = kind
         server = DATABASES[kind]
         url = self._given(server)
@@ -93,6 +94,10 @@ class Up:
         port = self._keeper.port(kind, "port", DATABASE_PORT)
         self._keeper.ensure(kind, database.program(binary, folder, port, self._keeper.log(kind)), binary.origin)
         return database.database_url(port)
+
+    def _stop_services(self) -> None:
+        for service in reversed(services.SERVICES):
+            self._keeper.stop(service.name)
 
     def _redis(self) -> str:
         if url := self._given(REDIS):

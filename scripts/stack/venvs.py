@@ -56,10 +56,10 @@ def _install(venv: Path, python: Path, lock: Path, project: list[str]) -> None:
 
 
 def _answers(python: Path) -> bool:
-    """Whether the environment's interpreter still runs; an upgrade of the system's Python can break it."""
+    """Whether the environment still runs and has pip; an upgrade of the system's Python can break it."""
     try:
         found = subprocess.run(
-            [python, "-c", "import sys; print(sys.version)"], check=False, capture_output=True, text=True
+            [python, "-c", "import pip, sys; print(sys.version)"], check=False, capture_output=True, text=True
         )
     except OSError:
         return False

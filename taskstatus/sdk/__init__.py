@@ -1,1 +1,93 @@
-"""What a worker or a coordinator installs: report over gRPC in a few lines; needs the stubs and grpc, nothing else."""
+"""What a worker or a coordinator installs: report over gRPC in a few lines; needs the stubs and grpc, nothing else.
+
+A worker team adopts it in ten lines; ``command`` is a message of its own queue, with the context that the coordinator
+put there, and ``parse`` the team's own function::
+
+    from taskstatus.sdk import EventData, ExecutionContext, Worker, connect
+
+    async def handle(command, target, service_token):
+        context = ExecutionContext.from_dict(command["context"])
+        async with connect(target, service_token) as connection:
+            async with Worker(connection).execution(context) as execution:
+                for page in range(1, command["pages"] + 1):
+                    parse(page)
+                    await execution.progress(page, command["pages"], "page", phase="PARSING")
+                await execution.completed(data=EventData("document.parse.completed.v1", {"pages": command["pages"]}))
+
+An exception in the body is reported as the step's failure; a restarted worker goes on in its execution's sequence; a
+service that is down for a while is waited for, with the same event id; an answer may say that the attempt is no longer
+wanted (``must_stop``). ``taskstatus.sdk.testing`` is a fake service for the tests of users.
+
+Not there yet: the durable local outbox (a fact that outlasts the policy's patience raises UnavailableError), throttled
+progress, heartbeats, and the gRPC stream; every report is a unary call.
+"""
+
+from taskstatus.sdk.answers import ReportAnswer
+from taskstatus.sdk.connection import Connection, Tls, TokenProvider, TraceProvider, connect
+from taskstatus.sdk.context import ExecutionContext
+from taskstatus.sdk.coordinator import Coordinator
+from taskstatus.sdk.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    LimitError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    TaskStatusError,
+    UnauthenticatedError,
+    UnavailableError,
+    Violation,
+)
+from taskstatus.sdk.event_ids import EventIds, deterministic_event_ids, random_event_ids
+from taskstatus.sdk.failures import StepError
+from taskstatus.sdk.manifest import (
+    CreatedTask,
+    CreatedWorkflow,
+    FailurePolicy,
+    Grant,
+    Permission,
+    PrincipalType,
+    StepSpec,
+    TaskSpec,
+)
+from taskstatus.sdk.reporter import EventData, Reporter
+from taskstatus.sdk.retry import RetryPolicy, Timing
+from taskstatus.sdk.worker import Worker
+
+__all__ = [
+    "ConflictError",
+    "Connection",
+    "Coordinator",
+    "CreatedTask",
+    "CreatedWorkflow",
+    "EventData",
+    "EventIds",
+    "ExecutionContext",
+    "FailurePolicy",
+    "Grant",
+    "InvalidArgumentError",
+    "LimitError",
+    "NotFoundError",
+    "Permission",
+    "PermissionDeniedError",
+    "PreconditionFailedError",
+    "PrincipalType",
+    "ReportAnswer",
+    "Reporter",
+    "RetryPolicy",
+    "StepError",
+    "StepSpec",
+    "TaskSpec",
+    "TaskStatusError",
+    "Timing",
+    "Tls",
+    "TokenProvider",
+    "TraceProvider",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "Violation",
+    "Worker",
+    "connect",
+    "deterministic_event_ids",
+    "random_event_ids",
+]

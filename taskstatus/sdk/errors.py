@@ -122,14 +122,14 @@ _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 def from_call(error: grpc.aio.AioRpcError) -> TaskStatusError:
     """The typed error of a failed call."""
-    status = rpc_status.from_call(error)  # type: ignore[arg-type]  # aio's error has the same three methods
-    details = list(status.details) if status is not None else []
+    status = _rich_status(error)
+    details = list(status.details)
     info = _detail(details, error_details_pb2.ErrorInfo())
     if info is None or info.domain != ERROR_DOMAIN:
         return _without_details(error.code(), error.details() or "")
     return _class_of(error.code())(
         info.reason,
-        status.message if isinstance(status, status_pb2.Status) else "",
+        status.message,
         violations=_violations(details),
         retry_after_seconds=_retry_after(details),
     )
@@ -142,6 +142,16 @@ def from_item(error: common_pb2.ItemError) -> TaskStatusError:
         error.message,
         violations=[Violation(found.field, found.description) for found in error.field_violations],
     )
+
+
+def _rich_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
+    """Empty when there is none, or when something on the way changed the code that it repeats."""
+    try:
+        # Has the three methods that are used, though it is not the class that the types name.
+        found = rpc_status.from_call(error)  # type: ignore[arg-type]
+    except ValueError:
+        found = None
+    return found or status_pb2.Status()
 
 
 def _without_details(code: grpc.StatusCode, message: str) -> TaskStatusError:

@@ -79,7 +79,7 @@ class Retrier:
                 wait = max(pause, error.retry_after_seconds or 0.0)
                 if not self._again(error, number) or self._timing.monotonic() + wait >= ends_at:
                     raise
-                logger.warning("%s: %s; sending the same again in %.1f s", what, error, wait)
+                logger.warning("%s is sent again in %.1f s: %s", what, wait, error)
             await self._timing.sleep(wait)
         raise AssertionError("pauses never end")
 

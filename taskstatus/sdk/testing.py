@@ -41,23 +41,29 @@ from taskstatus.sdk.testing_state import FIRST_RUN, FakeAttempt, FakeRefusal, Fa
 
 TOKEN_LIFETIME: Final = timedelta(minutes=15)
 STATUS_OF_REASON: Final = {
-    "UNAUTHENTICATED": grpc.StatusCode.UNAUTHENTICATED,
-    "TOKEN_EXPIRED": grpc.StatusCode.UNAUTHENTICATED,
-    "TOKEN_REVOKED": grpc.StatusCode.UNAUTHENTICATED,
-    "PERMISSION_DENIED": grpc.StatusCode.PERMISSION_DENIED,
-    "PRODUCER_MISMATCH": grpc.StatusCode.PERMISSION_DENIED,
-    "EVENT_TYPE_NOT_ALLOWED": grpc.StatusCode.PERMISSION_DENIED,
-    "WORKFLOW_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
-    "TASK_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
-    "STEP_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
-    "EXECUTION_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
-    "IDEMPOTENCY_CONFLICT": grpc.StatusCode.ALREADY_EXISTS,
-    "INVALID_ARGUMENT": grpc.StatusCode.INVALID_ARGUMENT,
-    "RATE_LIMITED": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "UNAVAILABLE": grpc.StatusCode.UNAVAILABLE,
-    "INTERNAL": grpc.StatusCode.INTERNAL,
+    reason: status
+    for status, reasons in {
+        grpc.StatusCode.UNAUTHENTICATED: "UNAUTHENTICATED TOKEN_EXPIRED TOKEN_REVOKED",
+        grpc.StatusCode.PERMISSION_DENIED: (
+            "PERMISSION_DENIED TOKEN_MISMATCH PRODUCER_MISMATCH OPERATION_MISMATCH EVENT_TYPE_NOT_ALLOWED"
+        ),
+        grpc.StatusCode.NOT_FOUND: (
+            "WORKFLOW_NOT_FOUND TASK_NOT_FOUND STEP_NOT_FOUND EXECUTION_NOT_FOUND DEFINITION_NOT_FOUND"
+        ),
+        grpc.StatusCode.ALREADY_EXISTS: "IDEMPOTENCY_CONFLICT",
+        grpc.StatusCode.ABORTED: "VERSION_MISMATCH",
+        grpc.StatusCode.INVALID_ARGUMENT: (
+            "INVALID_ARGUMENT SCHEMA_NOT_ALLOWED SCHEMA_VIOLATION BUSINESS_STATUS_NOT_REGISTERED"
+        ),
+        grpc.StatusCode.RESOURCE_EXHAUSTED: (
+            "PAYLOAD_TOO_LARGE RATE_LIMITED DYNAMIC_LIMIT_REACHED DETAIL_SUBSCRIPTION_LIMIT WINDOW_EXCEEDED"
+        ),
+        grpc.StatusCode.UNAVAILABLE: "UNAVAILABLE BUCKET_MOVED",
+        grpc.StatusCode.INTERNAL: "INTERNAL",
+    }.items()
+    for reason in reasons.split()
 }
-"""Everything else is FAILED_PRECONDITION."""
+"""Every other reason is FAILED_PRECONDITION."""
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Request = TypeVar("Request", bound=Message)
@@ -121,6 +127,10 @@ class FakeTaskStatus:
         """Refuse the next calls of a method. ``after_acting``: do the work first, so that only the answer is lost."""
         fault = _Fault(FakeRefusal(reason, message, violations), times, after_acting, retry_after_seconds)
         self._faults.setdefault(method, []).append(fault)
+
+    def heal(self) -> None:
+        """Forget the failures that have not happened yet."""
+        self._faults.clear()
 
     def lifecycle(self, task_id: str, step_id: str = "") -> str:
         """Where a task, or the latest attempt of a step, stands."""
@@ -289,7 +299,7 @@ class _Report(_Servicer, report_service_pb2_grpc.ReportServiceServicer):
             result.response.CopyFrom(self._state.report(producer, event))
         except FakeRefusal as refusal:
             result.error.reason = common_pb2.Reason.Value(refusal.reason)
-            result.error.code = _code(refusal.reason).value[0]
+            result.error.code = status_code(refusal.reason).value[0]
             result.error.message = refusal.message
         return result
 
@@ -344,7 +354,8 @@ class _Query(_Servicer, query_service_pb2_grpc.QueryServiceServicer):
         )
 
 
-def _code(reason: str) -> grpc.StatusCode:
+def status_code(reason: str) -> grpc.StatusCode:
+    """The status of a call that is refused for the reason."""
     return STATUS_OF_REASON.get(reason, grpc.StatusCode.FAILED_PRECONDITION)
 
 
@@ -355,10 +366,11 @@ def _status(refusal: FakeRefusal, retry_after_seconds: float | None) -> grpc.Sta
         found = [violation(field=name, description=text) for name, text in refusal.violations.items()]
         details.append(error_details_pb2.BadRequest(field_violations=found))
     if retry_after_seconds is not None:
-        delay = duration_pb2.Duration(nanos=int(retry_after_seconds * 1e9))
+        delay = duration_pb2.Duration()
+        delay.FromNanoseconds(int(retry_after_seconds * 1e9))
         details.append(error_details_pb2.RetryInfo(retry_delay=delay))
     packed = [any_pb2.Any() for _ in details]
     for box, detail in zip(packed, details, strict=True):
         box.Pack(detail)
-    code: int = _code(refusal.reason).value[0]
+    code: int = status_code(refusal.reason).value[0]
     return rpc_status.to_status(status_pb2.Status(code=code, message=refusal.message, details=packed))

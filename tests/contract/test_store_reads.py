@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.domain.ids import ExecutionId, TaskId
@@ -93,7 +94,7 @@ async def test_q2_as_of_is_not_before_the_commit_it_shows(backend: Backend) -> N
     workflow = records.workflow()
     task = records.task(workflow.workflow_id)
 
-    async def now() -> object:
+    async def now() -> datetime:
         return await backend.store.transact(lambda transaction, _attempt: transaction.now())
 
     before = await now()

@@ -62,14 +62,14 @@ async def _update_workflow(session: Session, workflow: WorkflowState) -> None:
 
 async def _write_tasks(session: Session, changes: ChangeSet) -> None:
     await _insert(session, hot_sql.INSERT_TASKS, _sorted_rows(changes.new_tasks, rows_task.to_row, 1))
-    await _update(session, hot_sql.UPDATE_TASKS, _sorted_rows(changes.tasks, rows_task.to_row, 1))
+    await _update(session, hot_sql.UPDATE_TASKS, _sorted_rows(changes.tasks, rows_task.to_update_row, 1))
     await _insert(session, hot_sql.INSERT_RUNS, _sorted_rows(changes.new_runs, rows_task.run_to_row, 1, 2))
     await _update(session, hot_sql.END_RUNS, _sorted_rows(changes.ended_runs, rows_task.ended_run_to_row, 1, 2))
 
 
 async def _write_steps(session: Session, changes: ChangeSet) -> None:
     await _insert(session, hot_sql.INSERT_STEPS, _sorted_rows(changes.new_steps, rows_step.to_row, 1, 2, 3, 4))
-    await _update(session, hot_sql.UPDATE_STEPS, _sorted_rows(changes.steps, rows_step.to_row, 1, 2, 3, 4))
+    await _update(session, hot_sql.UPDATE_STEPS, _sorted_rows(changes.steps, rows_step.to_update_row, 1, 2, 3, 4))
     await _end_runs(session, hot_sql.cancel_unfinished_steps, changes.ended_runs)
 
 

@@ -5,8 +5,6 @@ bucket can follow. Texts are cached by their number of keys. FORCE INDEX keeps a
 key even where statistics of a small or new table would favour a scan, which would lock rows of others.
 """
 
-
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -16,6 +14,11 @@ from taskstatus.adapters.mysql import rows_event, rows_outbox, rows_step, rows_t
 from taskstatus.adapters.mysql.statements import MultiRow, marks
 
 _CACHED_TEXTS = 1024
+_BLANKS = {
+    "created_at": "'2000-01-01'",
+    "parent_execution_id": "NULL",
+    **dict.fromkeys(("priority", "step_order", "is_dynamic", "weight", "max_run_seconds"), "0"),
+}
 
 
 def qualified(table: str, columns: tuple[str, ...]) -> str:
@@ -143,19 +146,26 @@ def _case(table: str, count: int) -> str:
     return f"CASE {' '.join([f'WHEN {table}.task_id=%s AND {table}.task_attempt=%s THEN %s'] * count)} END"
 
 
+def _blank(frozen: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Stand-ins for the columns that an upsert must name but never changes: its insert is always rolled back."""
+    return tuple((column, _BLANKS.get(column, "''")) for column in frozen)
+
+
 INSERT_WORKFLOWS = MultiRow("workflow", rows_workflow.COLUMNS)
 INSERT_WORKFLOW_GRANTS = MultiRow("workflow_acl", rows_workflow.ACL_COLUMNS)
 INSERT_WORKFLOW_EVENTS = MultiRow("workflow_event_log", rows_workflow.EVENT_COLUMNS)
 INSERT_TASKS = MultiRow("task", rows_task.COLUMNS)
-UPDATE_TASKS = MultiRow("task", rows_task.COLUMNS, updated=rows_task.MUTABLE)
+UPDATE_TASKS = MultiRow(
+    "task", rows_task.KEY + rows_task.MUTABLE, updated=rows_task.MUTABLE, fixed=_blank(rows_task.FROZEN)
+)
 INSERT_RUNS = MultiRow("task_run", rows_task.RUN_COLUMNS)
 END_RUNS = MultiRow("task_run", rows_task.RUN_COLUMNS + rows_task.RUN_OUTCOME, updated=rows_task.RUN_OUTCOME)
 INSERT_STEPS = MultiRow("task_step", rows_step.COLUMNS, fixed=(("write_count", "0"),))
 UPDATE_STEPS = MultiRow(
     "task_step",
-    rows_step.COLUMNS,
+    rows_step.KEY + rows_step.MUTABLE,
     updated=rows_step.MUTABLE,
-    fixed=(("write_count", "0"),),
+    fixed=(*_blank(rows_step.FROZEN), ("write_count", "0")),
     computed=(("write_count", "write_count+1"),),
 )
 INSERT_LEASES = MultiRow("task_execution_lease", rows_outbox.LEASE_COLUMNS, fixed=(("heartbeat_seq", "0"),))

@@ -47,8 +47,13 @@ def head_revision() -> str:
     return str(ScriptDirectory.from_config(_config()).get_current_head())
 
 
+def lock_name(database: str) -> str:
+    """The server-wide lock of a database's migrations; within the 64 characters that a lock's name may have."""
+    return f"taskstatus.migrate.{hashlib.sha256(database.encode()).hexdigest()[:16]}"
+
+
 async def _upgrade_locked(connection: AsyncConnection, database: str) -> None:
-    lock = f"taskstatus.migrate.{hashlib.sha256(database.encode()).hexdigest()[:16]}"
+    lock = lock_name(database)
     taken = await connection.exec_driver_sql("SELECT GET_LOCK(%s, %s) AS taken", (lock, LOCK_WAIT_SECONDS))
     if taken.scalar() != 1:
         raise MigrationLockError(f"another migration of {database} has not ended after {LOCK_WAIT_SECONDS} s")

@@ -3,8 +3,6 @@
 STRAIGHT_JOIN reads the tasks first: MariaDB would otherwise read all events of a task to find the one of its version.
 """
 
-
-
 from __future__ import annotations
 
 from functools import lru_cache

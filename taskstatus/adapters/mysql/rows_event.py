@@ -54,7 +54,7 @@ DEDUP_COLUMNS = ("bucket", "task_id", "event_id", "digest", "canonical_version",
 SEEN_COLUMNS = ("task_id", "event_id", "digest", "result")
 
 _EPOCH = datetime(1970, 1, 1)
-_DEFAULTS = {field.name: field.default for field in fields(ReportResult)}
+_STORED = tuple((field.name, field.default) for field in fields(ReportResult) if field.name != "task_id")
 
 
 def to_row(event: EventRecord) -> Parameters:
@@ -148,14 +148,10 @@ def seen_from_row(row: Row) -> tuple[tuple[TaskId, str], SeenEvent]:
 
 def result_to_json(result: ReportResult) -> bytes:
     """The result without the task id, which is in the key, and without what has its default."""
-    fields_set: dict[str, Any] = {
-        name: getattr(result, name)
-        for name, default in _DEFAULTS.items()
-        if name != "task_id" and getattr(result, name) != default
-    }
+    content: dict[str, Any] = {name: value for name, default in _STORED if (value := getattr(result, name)) != default}
     if result.committed_at is not None:
-        fields_set["committed_at"] = epoch_micros(result.committed_at)
-    return to_json(fields_set)
+        content["committed_at"] = epoch_micros(result.committed_at)
+    return to_json(content)
 
 
 def result_from_json(task_id: TaskId, stored: bytes | str) -> ReportResult:

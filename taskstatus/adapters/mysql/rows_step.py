@@ -17,7 +17,7 @@ from taskstatus.domain.state import (
     StepState,
 )
 
-_KEY = ("bucket", "task_id", "task_attempt", "step_id", "attempt")
+KEY = ("bucket", "task_id", "task_attempt", "step_id", "attempt")
 _DEFINITION = (
     "step_order",
     "is_dynamic",
@@ -65,11 +65,14 @@ _CHANGING = (
     "duration_ms",
     "duration_source",
 )
-COLUMNS = (*_KEY, *_DEFINITION, "created_at", *_TERMS, *_CHANGING)
+COLUMNS = (*KEY, *_DEFINITION, "created_at", *_TERMS, *_CHANGING)
 MUTABLE = (*_TERMS, *_CHANGING)
 """The terms too: a manifest step gets them when its first attempt is activated (R-10)."""
 
-_TERMS_AT = len(_KEY) + len(_DEFINITION) + 1
+FROZEN = (*_DEFINITION, "created_at")
+"""What no update changes."""
+
+_TERMS_AT = len(KEY) + len(_DEFINITION) + 1
 _CHANGING_AT = _TERMS_AT + len(_TERMS)
 _NULL_5: Parameters = (None, None, None, None, None)
 
@@ -77,16 +80,17 @@ _NULL_5: Parameters = (None, None, None, None, None)
 def to_row(step: StepState) -> Parameters:
     """The values of COLUMNS."""
     return (
-        step.bucket,
-        step.task_id,
-        step.task_attempt,
-        step.definition.step_id,
-        step.attempt,
+        *_key_row(step),
         *_definition_row(step.definition),
         step.created_at,
         *_terms_row(step.terms),
         *_changing_row(step),
     )
+
+
+def to_update_row(step: StepState) -> Parameters:
+    """The values of KEY and MUTABLE."""
+    return (*_key_row(step), *_terms_row(step.terms), *_changing_row(step))
 
 
 def from_row(row: Row) -> StepState:
@@ -126,6 +130,10 @@ def from_row(row: Row) -> StepState:
         duration_ms=duration_ms,
         duration_source=optional_enum(DurationSource, source),
     )
+
+
+def _key_row(step: StepState) -> Parameters:
+    return (step.bucket, step.task_id, step.task_attempt, step.definition.step_id, step.attempt)
 
 
 def _definition_row(definition: StepDefinition) -> Parameters:

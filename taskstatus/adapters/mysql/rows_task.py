@@ -54,6 +54,9 @@ MUTABLE = (
     "committed_at",
 )
 COLUMNS = _ENVELOPE + MUTABLE
+KEY = ("bucket", "id")
+FROZEN = _ENVELOPE[len(KEY) :]
+"""What no update changes (ID-1)."""
 _MUTABLE_AT = len(_ENVELOPE)
 
 RUN_COLUMNS = ("bucket", "task_id", "task_attempt", "input_ref", "weight_total", "created_at")
@@ -80,6 +83,11 @@ _NO_FAILURE: Parameters = (None, None, None, None, None)
 def to_row(state: TaskState) -> Parameters:
     """The values of COLUMNS."""
     return (*_envelope_row(state.envelope), *_mutable_row(state))
+
+
+def to_update_row(state: TaskState) -> Parameters:
+    """The values of KEY and MUTABLE."""
+    return (state.envelope.bucket, state.envelope.task_id, *_mutable_row(state))
 
 
 def from_row(row: Row) -> TaskState:

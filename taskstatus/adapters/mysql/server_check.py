@@ -56,10 +56,10 @@ async def check_server(writer: AsyncEngine) -> ServerReport:
             values = await _variables(session, version)
     except DatabaseError as error:
         raise StoreUnavailableError(str(error)) from error
-    if faults := _faults(values):
+    if faults := faults_of(values):
         raise ServerNotUsableError("; ".join(faults))
     product = "MariaDB" if is_mariadb(version) else "MySQL"
-    return ServerReport(product, version, tuple(_warnings(values)))
+    return ServerReport(product, version, tuple(warnings_of(values)))
 
 
 async def _variables(session: Session, version: str) -> Mapping[str, Any]:
@@ -72,7 +72,8 @@ async def _variables(session: Session, version: str) -> Mapping[str, Any]:
     return {**values, "clock_moves": second > first}
 
 
-def _faults(values: Mapping[str, Any]) -> list[str]:
+def faults_of(values: Mapping[str, Any]) -> list[str]:
+    """Why a server with these session variables must not be used."""
     modes = set(str(values["sql_mode"]).split(","))
     expected = {
         "autocommit must be on: transactions are begun explicitly": bool(values["autocommit"]),
@@ -87,7 +88,8 @@ def _faults(values: Mapping[str, Any]) -> list[str]:
     return [fault for fault, holds in expected.items() if not holds]
 
 
-def _warnings(values: Mapping[str, Any]) -> list[str]:
+def warnings_of(values: Mapping[str, Any]) -> list[str]:
+    """What an operator should know about such a server."""
     expected = {
         "innodb_flush_log_at_trx_commit is not 1: a crash loses acknowledged events": (
             values["innodb_flush_log_at_trx_commit"] == 1
@@ -95,6 +97,6 @@ def _warnings(values: Mapping[str, Any]) -> list[str]:
         "sync_binlog is not 1: a crash can lose acknowledged events on replicas": (
             not values["log_bin"] or values["sync_binlog"] == 1
         ),
-        "the server is read-only": not values["read_only"],
+        "the server is read-only (read_only)": not values["read_only"],
     }
     return [warning for warning, holds in expected.items() if not holds]

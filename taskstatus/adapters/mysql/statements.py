@@ -1,7 +1,5 @@
 """Building blocks of multi-row SQL: lists of placeholders, and rows cut into statements that the server will take."""
 
-
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +14,7 @@ MAX_KEYS = 500
 MAX_BYTES = 4 * 1024 * 1024
 """Well below the smallest usual max_allowed_packet (16 MiB on MariaDB)."""
 _BYTES_PER_VALUE = 8
+_SIZED = frozenset({bytes, str})
 _CACHED_TEXTS = 256
 
 Parameters = tuple[Any, ...]
@@ -82,5 +81,5 @@ def cut_keys(keys: Sequence[K]) -> Iterator[Sequence[K]]:
 
 def _size(row: Parameters) -> int:
     """About the bytes of a row in the statement; escaping can double a value, and characters take up to four bytes."""
-    values = sum([len(value) for value in row if isinstance(value, bytes | str)])
+    values = sum([len(value) for value in row if value.__class__ in _SIZED])
     return len(row) * _BYTES_PER_VALUE + 2 * values

@@ -173,7 +173,7 @@ def steps(draw: st.DrawFn, task: TaskState) -> StepState:
         progress=draw(optional(progresses)),
         progress_seq=draw(longs),
         credited_points=draw(st.integers(0, 10_000)),
-        phase_code=draw(ids(128)),
+        phase_code=draw(texts(128)),
         phase_label=draw(texts(200)),
         data_schema=draw(ids(128)),
         error=draw(optional(errors)),

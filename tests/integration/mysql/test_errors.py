@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from pymysql import err
+from pymysql import err  # type: ignore[import-untyped]
 from sqlalchemy import exc
 
 from taskstatus.adapters.mysql.errors import CAUSE_OF_CODE, Cause, DatabaseError, cause_of, code_of

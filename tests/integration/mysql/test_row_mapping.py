@@ -33,7 +33,7 @@ async def test_task_and_step_come_back_as_written(database: Database, data: st.D
 
     await write(database, ChangeSet(new_tasks=[task], new_steps=[step]))
 
-    view = (await MySqlTaskReader(database.reader).task_views([task.envelope.task_id], with_trigger=False)).popitem()[1]
+    (view,) = (await MySqlTaskReader(database.reader).task_views([task.envelope.task_id], with_trigger=False)).values()
     assert view.task == task
     assert view.steps == (step,)
 
@@ -49,7 +49,7 @@ async def test_task_and_step_come_back_as_updated(database: Database, data: st.D
 
     await write(database, ChangeSet(tasks=[changed_task], steps=[changed_step]))
 
-    view = (await MySqlTaskReader(database.reader).task_views([task.envelope.task_id], with_trigger=False)).popitem()[1]
+    (view,) = (await MySqlTaskReader(database.reader).task_views([task.envelope.task_id], with_trigger=False)).values()
     assert view.task == changed_task
     assert view.steps == (changed_step,)
 
@@ -62,7 +62,7 @@ async def test_event_dedup_and_message_come_back_as_written(database: Database, 
 
     await write(database, ChangeSet(new_tasks=[task], events=[event], dedups=[dedup], outbox=[message]))
 
-    view = (await MySqlTaskReader(database.reader).task_views([task.envelope.task_id], with_trigger=True)).popitem()[1]
+    (view,) = (await MySqlTaskReader(database.reader).task_views([task.envelope.task_id], with_trigger=True)).values()
     assert view.trigger == event
     async with open_session(database.writer) as session:
         key = (task.envelope.task_id, dedup.event_id)

@@ -15,64 +15,79 @@ from scripts.stack.paths import ROOT
 from tests.integration.relay.store import OutboxTable
 from tests.integration.relay.waiting import until, until_suspended
 
-PRODUCT = "relay"
-SHORT_LEASE = "tests.integration.relay.relay_process"
+NURSERY = "tests.integration.relay.relay_nursery"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RelayProcess:
     """One relay process of the test."""
 
-    process: asyncio.subprocess.Process
+    pid: int
     log: Path
-
-    @property
-    def pid(self) -> int:
-        """Its number."""
-        return self.process.pid
 
     @property
     def runs(self) -> bool:
         """Whether it has not ended."""
-        return self.process.returncode is None
+        return Path(f"/proc/{self.pid}").exists()
 
     async def kill9(self) -> None:
         """SIGKILL, and wait for the end."""
-        self.process.kill()
-        await self.process.wait()
+        os.kill(self.pid, signal.SIGKILL)
+        await self._gone()
 
     async def suspend(self) -> None:
         """SIGSTOP, in force for all of its threads."""
-        self.process.send_signal(signal.SIGSTOP)
+        os.kill(self.pid, signal.SIGSTOP)
         await until_suspended(self.pid)
 
     def resume(self) -> None:
         """SIGCONT."""
-        self.process.send_signal(signal.SIGCONT)
+        os.kill(self.pid, signal.SIGCONT)
 
-    async def terminate(self) -> int:
-        """SIGTERM, and wait for the end; the exit code."""
-        self.process.terminate()
-        return await self.process.wait()
+    async def terminate(self) -> None:
+        """SIGTERM, and wait for the end."""
+        os.kill(self.pid, signal.SIGTERM)
+        await self._gone()
+
+    async def _gone(self) -> None:
+        async def gone() -> bool:
+            return not self.runs
+
+        await until(gone, f"relay {self.pid} has ended")
 
 
 class RelayCrew:
-    """Starts relays on one outbox."""
+    """Relays on one outbox."""
 
     def __init__(self, table: OutboxTable, folder: Path, environment: dict[str, str]) -> None:
         self._table = table
         self._folder = folder
-        self._environment = environment
+        self._environment = os.environ | environment
+        self._nursery: asyncio.subprocess.Process | None = None
         self._started: list[RelayProcess] = []
 
-    async def start(self, module: str) -> RelayProcess:
-        """One more relay; it is on its way, not yet relaying."""
-        log = self._folder / f"relay-{len(self._started)}.log"
+    async def start_product(self) -> asyncio.subprocess.Process:
+        """``python -m relay``; the caller ends it."""
+        log = self._folder / f"product-{len(self._started)}.log"
         with log.open("wb") as out:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", module, cwd=ROOT, env=os.environ | self._environment, stdout=out, stderr=out
+                sys.executable, "-m", "relay", cwd=ROOT, env=self._environment, stdout=out, stderr=out
             )
-        self._started.append(RelayProcess(process, log))
+        self._started.append(RelayProcess(process.pid, log))
+        return process
+
+    async def fork(self) -> RelayProcess:
+        """One more relay with a short lease."""
+        if self._nursery is None:
+            pipe = asyncio.subprocess.PIPE
+            self._nursery = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", NURSERY, cwd=ROOT, env=self._environment, stdin=pipe, stdout=pipe
+            )
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        log = self._folder / f"relay-{len(self._started)}.log"
+        self._nursery.stdin.write(f"{log}\n".encode())
+        self._started.append(RelayProcess(int(await self._nursery.stdout.readline()), log))
         return self._started[-1]
 
     async def in_flight(self, relay: RelayProcess) -> int:
@@ -95,6 +110,9 @@ class RelayCrew:
             if relay.runs:
                 relay.resume()
                 await relay.kill9()
+        if self._nursery is not None:
+            self._nursery.kill()
+            await self._nursery.wait()
 
 
 @asynccontextmanager

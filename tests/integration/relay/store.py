@@ -59,9 +59,14 @@ class OutboxTable:
             "id": "UNHEX(CONCAT(LEFT(HEX(id), 16), HEX(0x80000000 + k), RIGHT(HEX(id), 8)))",
             "aggregate_version": "aggregate_version + k * 1000000",
         }
-        values = ", ".join(computed.get(name, name) for name in rows_outbox.COLUMNS)
+        found = await self.rows(
+            "SELECT column_name FROM information_schema.columns "
+            "WHERE table_schema = DATABASE() AND table_name = 'task_outbox'"
+        )
+        columns = [row[0] for row in found]
+        values = ", ".join(computed.get(name, name) for name in columns)
         return await self.run(
-            f"INSERT INTO task_outbox ({', '.join(rows_outbox.COLUMNS)}) "
+            f"INSERT INTO task_outbox ({', '.join(columns)}) "
             "WITH RECURSIVE n AS (SELECT 1 AS k UNION ALL SELECT k + 1 FROM n WHERE k < %s) "
             f"SELECT {values} FROM task_outbox CROSS JOIN n",
             times - 1,

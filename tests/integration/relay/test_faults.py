@@ -7,6 +7,7 @@ channels receives (O-1, O-6).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from cent import AsyncClient
@@ -14,7 +15,7 @@ from cent import AsyncClient
 from scripts.stack import devkeys, servers
 from taskstatus.domain.channels import task_detail_channel, task_user_channel
 from tests.integration.relay.counting_proxy import CountingProxy, counting_proxy
-from tests.integration.relay.crew import PRODUCT, SHORT_LEASE, RelayCrew, RelayProcess, relay_crew
+from tests.integration.relay.crew import RelayCrew, RelayProcess, relay_crew
 from tests.integration.relay.feeding import (
     OWNERS,
     ROWS,
@@ -63,7 +64,7 @@ class Saboteur:
                 self.kills += 1
                 await relay.kill9()
                 self.in_flight += await self._crew.in_flight(relay)
-                self.relays[place] = await self._crew.start(SHORT_LEASE)
+                self.relays[place] = await self._crew.fork()
                 return
 
     async def _suspend(self) -> None:
@@ -105,17 +106,23 @@ async def test_o1_o6_two_relays_without_faults_publish_nothing_twice(
         subscribed(own_centrifugo, dev_keys, DETAIL_CHANNELS) as received,
         relay_crew(outbox_table, tmp_path, grpc_target=proxy.target, api_key=own_centrifugo.api_key) as crew,
     ):
-        relays = [await crew.start(PRODUCT), await crew.start(PRODUCT)]
+        relays = [await crew.start_product(), await crew.start_product()]
         await feed(outbox_table)
         await crew.until_drained()
-        assert [await relay.terminate() for relay in relays] == [0, 0]
+        for relay in relays:
+            relay.terminate()
+        assert [await relay.wait() for relay in relays] == [0, 0]
 
         assert proxy.summary_duplicates() == 0
         await assert_nothing_is_missing(outbox_table, proxy, own_centrifugo, received)
 
 
 async def test_o1_o6_kill_9_and_suspension_lose_nothing_and_repeat_only_what_was_in_flight(
-    outbox_table: OutboxTable, own_centrifugo: servers.RunningCentrifugo, dev_keys: devkeys.DevKeys, tmp_path: Path
+    outbox_table: OutboxTable,
+    own_centrifugo: servers.RunningCentrifugo,
+    dev_keys: devkeys.DevKeys,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     await prepare_tasks(outbox_table)
     async with (
@@ -123,14 +130,18 @@ async def test_o1_o6_kill_9_and_suspension_lose_nothing_and_repeat_only_what_was
         subscribed(own_centrifugo, dev_keys, DETAIL_CHANNELS) as received,
         relay_crew(outbox_table, tmp_path, grpc_target=proxy.target, api_key=own_centrifugo.api_key) as crew,
     ):
-        saboteur = Saboteur(crew, [await crew.start(SHORT_LEASE), await crew.start(SHORT_LEASE)])
+        saboteur = Saboteur(crew, [await crew.fork(), await crew.fork()])
         proxy.on_batch = saboteur.on_batch
         waking = asyncio.create_task(saboteur.wake_after_its_lease())
         await feed(outbox_table)
         await asyncio.gather(waking, crew.until_drained())
-        assert [await relay.terminate() for relay in saboteur.relays] == [0, 0]
+        for relay in saboteur.relays:
+            await relay.terminate()
 
         assert (saboteur.kills, saboteur.suspensions) == (KILLS, 1)
+        record_property("publish calls repeated", proxy.summary_duplicates())
+        record_property("rows in flight at the faults", saboteur.in_flight)
+        assert saboteur.in_flight > 0
         assert proxy.summary_duplicates() <= saboteur.in_flight
         await assert_nothing_is_missing(outbox_table, proxy, own_centrifugo, received)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from opentelemetry.trace import NoOpTracer
 from prometheus_client import CollectorRegistry
@@ -75,10 +75,9 @@ def summary_row(number: int, **changes: object) -> ClaimedRow:
         audience=Audience.OWNER,
         tenant_id=TENANT,
         owner_id=OWNER,
-        workflow_id=WorkflowId(make_id(1_700_000_000_000, 7, 0)),
         payload=b'{"kind":"task.summary"}',
         traceparent="",
-        committed_at=START,
+        age_seconds=0.0,
         failures=0,
     )
     return replace(row, **changes)  # type: ignore[arg-type]
@@ -176,7 +175,7 @@ class FakeOutbox:
         for one in due[:limit]:
             rows.append(replace(one.row, lease_expired=one.status == "PROCESSING"))
             one.status, one.token, one.due_at = "PROCESSING", token, self._time.now + lease_seconds
-        return Claim(token, tuple(rows), START + timedelta(seconds=self._time.now) if rows else None)
+        return Claim(token, tuple(rows))
 
     async def mark_published(self, token: bytes, rows: Sequence[ClaimedRow]) -> int:
         """See ``Outbox``."""

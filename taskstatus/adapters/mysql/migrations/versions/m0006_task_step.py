@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS task_step (
     progress_unit VARCHAR(64) NULL,
     progress_seq BIGINT UNSIGNED NOT NULL,
     credited_points INT UNSIGNED NOT NULL,
-    phase_code VARBINARY(128) NOT NULL,
+    phase_code VARCHAR(128) NOT NULL,
     phase_label VARCHAR(200) NOT NULL,
     data_schema VARBINARY(128) NOT NULL,
     error_category VARCHAR(64) NULL,

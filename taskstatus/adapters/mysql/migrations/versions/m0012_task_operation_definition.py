@@ -1,0 +1,29 @@
+"""task_operation_definition: published versions of operation definitions, immutable (L-5)."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0012"
+down_revision: str | None = "0011"
+
+DDL = """
+CREATE TABLE IF NOT EXISTS task_operation_definition (
+    tenant_id VARBINARY(64) NOT NULL,
+    authority_scope VARBINARY(64) NOT NULL,
+    task_type VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(128) NOT NULL,
+    definition_version INT UNSIGNED NOT NULL,
+    body MEDIUMBLOB NOT NULL,
+    digest BINARY(32) NOT NULL,
+    published_by VARBINARY(200) NOT NULL,
+    published_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (tenant_id, authority_scope, task_type, operation_code, definition_version),
+    KEY task_operation_definition_published_idx (published_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
+"""
+
+
+def upgrade() -> None:
+    """Create the table."""
+    op.execute(DDL)

@@ -1,0 +1,203 @@
+"""Replay of a task's event log through the pure domain: what its rows must be (pitfalls.md C2, *fold equality*).
+
+What is frozen at creation and activation (envelope, definitions, terms) is taken from the rows; everything that events
+change begins at its first value and is evolved from the log alone. The guards do not run: whether an event should have
+been accepted is for other validators; here an accepted one must explain the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from taskstatus_pb.storage.v1 import canonical_pb2
+
+from taskstatus.domain.activation import ActivationRows, activate
+from taskstatus.domain.commands import ActivateAttempt, Caller, DynamicStep, EventContent, EventData, ReportedError
+from taskstatus.domain.events import EventType
+from taskstatus.domain.evolve import (
+    Recorded,
+    end_with_task,
+    evolve_step,
+    evolve_task,
+    evolve_task_by_step,
+    with_sequence,
+    with_version,
+)
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.notifications import OutboxTools
+from taskstatus.domain.progress import Progress
+from taskstatus.domain.records import EventRecord
+from taskstatus.domain.state import DurationSource, StepState, TaskState
+
+_EPOCH = datetime(1970, 1, 1)
+_ACTIVATIONS = frozenset({EventType.STEP_ATTEMPT_ACTIVATED, EventType.EXECUTION_REGISTERED})
+_NO_OUTBOX = OutboxTools(new_id=lambda _: bytes(16), to_json=lambda _: b"")
+
+AttemptKey = tuple[str, int]
+"""(step, attempt) within the run."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """The state after the events so far."""
+
+    task: TaskState
+    steps: dict[AttemptKey, StepState]
+    stored: dict[AttemptKey, StepState]
+    """The rows, for what they freeze."""
+
+    def apply(self, record: EventRecord) -> None:
+        """Go on by one event. Raises RefusedError or KeyError when the state does not allow it."""
+        if record.event_type in _ACTIVATIONS:
+            self._activate(record)
+        else:
+            self._report(record)
+
+    def _report(self, record: EventRecord) -> None:
+        content = content_of(record.canonical)
+        is_own = record.execution_id is not None and bool(execution_of(record.canonical))
+        task = with_version(self.task, record.committed_at)
+        event = Recorded(content, task.committed_at, own_sequence=is_own)
+        if not is_own:
+            task = with_sequence(task, record.producer_id, record.source_seq)
+        if not record.step_id:
+            self._report_task(task, event)
+            return
+        key = (record.step_id, record.step_attempt)
+        before = self.steps[key]
+        after = evolve_step(before, event, before.version + 1)
+        self.steps[key] = after
+        self.task = evolve_task_by_step(task, before, after, event)
+
+    def _report_task(self, task: TaskState, event: Recorded) -> None:
+        self.task = evolve_task(task, event)
+        if self.task.lifecycle.is_terminal:
+            self.steps = {key: end_with_task(step, self.task.committed_at) for key, step in self.steps.items()}
+
+    def _activate(self, record: EventRecord) -> None:
+        row = self.stored[(record.step_id, record.step_attempt)]
+        assert row.terms is not None
+        attempts = sorted(
+            (step for (step_id, _), step in self.steps.items() if step_id == record.step_id),
+            key=lambda step: step.attempt,
+        )
+        parent_id = row.definition.parent_execution_id
+        parents = [step for step in self.steps.values() if step.terms and step.terms.execution_id == parent_id]
+        rows = ActivationRows(self.task, attempts, parents[0] if parents else None, None, record.committed_at)
+        done = activate(_activation_command(self.task, row, record), rows, row.terms.execution_id, _NO_OUTBOX)
+        self.task = done.task
+        self._put(done.changes.steps)
+        self._put(done.changes.new_steps)
+
+    def _put(self, steps: Iterable[StepState]) -> None:
+        self.steps |= {(step.definition.step_id, step.attempt): step for step in steps}
+
+
+def begin(task: TaskState, steps: Sequence[StepState]) -> Replay:
+    """The task as its TASK_CREATED left it, with the manifest steps that its rows show."""
+    manifest = [step for step in steps if step.attempt == 1 and not step.definition.dynamic]
+    first = {(step.definition.step_id, 1): _first_state(step) for step in manifest}
+    created_at = task.envelope.created_at
+    start = replace(
+        task,
+        attempt=1,
+        version=1,
+        lifecycle=Lifecycle.PENDING,
+        business_status="PENDING",
+        cancel_requested=False,
+        progress_points=0,
+        open_steps=len(first),
+        stale_steps=0,
+        degraded_steps=0,
+        producer_seqs={},
+        failure=None,
+        started_at=None,
+        finished_at=None,
+        duration_ms=None,
+        duration_source=None,
+        committed_at=created_at,
+    )
+    return Replay(start, first, {(step.definition.step_id, step.attempt): step for step in steps})
+
+
+def _first_state(step: StepState) -> StepState:
+    return StepState(
+        task_id=step.task_id,
+        bucket=step.bucket,
+        task_attempt=step.task_attempt,
+        attempt=1,
+        definition=step.definition,
+        terms=step.terms,
+        created_at=step.created_at,
+        version=1,
+        business_status="PENDING",
+    )
+
+
+def _activation_command(task: TaskState, row: StepState, record: EventRecord) -> ActivateAttempt:
+    definition, terms, envelope = row.definition, row.terms, task.envelope
+    assert terms is not None
+    dynamic = DynamicStep(
+        definition.parent_execution_id,
+        definition.operation_code,
+        definition.expected_producer,
+        definition.display_name,
+        definition.failure_policy,
+        definition.max_run_seconds,
+    )
+    return ActivateAttempt(
+        caller=Caller(envelope.tenant_id, envelope.authority_scope, record.producer_id),
+        command_id=record.event_id,
+        task_id=row.task_id,
+        task_attempt=row.task_attempt,
+        step_id=definition.step_id,
+        step_attempt=row.attempt,
+        input_ref=terms.input_ref,
+        heartbeat_interval_seconds=terms.heartbeat_interval_seconds,
+        heartbeat_timeout_seconds=terms.heartbeat_timeout_seconds,
+        dynamic=dynamic if definition.dynamic else None,
+        canonical=record.canonical,
+        digest=terms.activation_digest,
+    )
+
+
+def execution_of(canonical: bytes) -> bytes:
+    """The execution that reported the event; empty for the coordinator's."""
+    return canonical_pb2.CanonicalEvent.FromString(canonical).execution_id
+
+
+def content_of(canonical: bytes) -> EventContent:
+    """The content that the canonical bytes, version 1, were made from (E-3)."""
+    event = canonical_pb2.CanonicalEvent.FromString(canonical)
+    return EventContent(
+        event_id=event.event_id,
+        event_type=EventType(event.event_type),
+        source_seq=event.source_seq,
+        business_status=event.business_status,
+        occurred_at=_EPOCH + timedelta(microseconds=event.occurred_at_us) if event.occurred_at_us else None,
+        duration_ms=event.duration_ms if event.HasField("duration_ms") else None,
+        duration_source=DurationSource(event.duration_source) if event.duration_source else None,
+        progress=_progress(event),
+        progress_seq=event.progress_seq,
+        phase_code=event.phase_code,
+        phase_label=event.phase_label,
+        data=EventData(event.data_schema, event.data_value) if event.data_schema else None,
+        error=_error(event),
+        failed_step_id=event.failed_step_id,
+        reason=event.reason,
+    )
+
+
+def _progress(event: canonical_pb2.CanonicalEvent) -> Progress | None:
+    if not event.has_progress:
+        return None
+    return Progress(event.progress_current, event.progress_total, event.progress_unit)
+
+
+def _error(event: canonical_pb2.CanonicalEvent) -> ReportedError | None:
+    if not event.has_error:
+        return None
+    retryable = event.error_retryable if event.HasField("error_retryable") else None
+    return ReportedError(event.error_category, event.error_code, event.error_message, retryable, event.diagnostics_ref)

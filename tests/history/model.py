@@ -1,0 +1,143 @@
+"""The record of one run, the same for a simulation and for real processes: calls, final tables, publications.
+
+Whoever drives a run fills a ``History``; ``validators.py`` judges it. Times of calls are seconds of the driver's own
+clock; times of rows and of publications are the database's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.records import DedupRecord, EventRecord, OutboxRecord
+from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
+
+StepRowKey = tuple[TaskId, int, str, int]
+"""(task, run, step, attempt)."""
+
+
+class Outcome(StrEnum):
+    """What a client knows of one item that it sent."""
+
+    OK = "ok"
+    """Accepted, changed and not absorbed; a duplicate's repeated first result too."""
+    ABSORBED = "absorbed"
+    """Accepted inside a newer progress (E-8); a duplicate's repeated first result too."""
+    NO_OP = "no-op"
+    """Accepted, nothing changed, nothing written (L-2)."""
+    REFUSED = "refused"
+    """Answered with a reason that says: not written (E-4, L-1, or an error)."""
+    UNKNOWN = "unknown"
+    """No answer, or UNAVAILABLE or INTERNAL: written or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One item of one call, as its sender saw it."""
+
+    number: int
+    """Rises in the order in which calls began, and within a call in the order of its items."""
+    call: int
+    """Items of one call share it."""
+    client: str
+    stream: bytes
+    """What E-10 keeps in order: the execution, or the task for the coordinator's events."""
+    task_id: TaskId
+    event_id: str
+    """The event's id; for a command that writes an event, the command's (R-6)."""
+    content: str
+    """The same text for the same content, whatever the credential and the transport."""
+    invoked_at: float
+    done_at: float
+    outcome: Outcome
+    version: int | None = None
+    """The task version acknowledged, with OK and ABSORBED."""
+    duplicate: bool = False
+    reason: str = ""
+    committed_at: datetime | None = None
+    coordinates: StepRowKey | None = None
+    """For an activation: the attempt that it asked for."""
+    execution_id: ExecutionId | None = None
+    """For an activation: the execution that it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """An acknowledged task and the client key it was created under (ID-3)."""
+
+    workflow_id: WorkflowId
+    client_task_key: str
+    task_id: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One message that a channel's subscribers received, in the order of the list."""
+
+    channel: str
+    data: bytes
+    at: datetime
+    """The database's clock at receipt."""
+    version: int | None = None
+    """The version given to the channel's gate."""
+    message: Any = field(init=False, compare=False, repr=False)
+    """The decoded JSON."""
+
+    def __post_init__(self) -> None:
+        """Decode once: every validator reads it."""
+        object.__setattr__(self, "message", orjson.loads(self.data))
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A row of the outbox and what became of it: PENDING, PROCESSING, PUBLISHED or DEAD."""
+
+    record: OutboxRecord
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinalTables:
+    """All rows after the run."""
+
+    workflows: Mapping[WorkflowId, WorkflowState]
+    tasks: Mapping[TaskId, TaskState]
+    steps: Mapping[StepRowKey, StepState]
+    events: Mapping[tuple[TaskId, int], EventRecord]
+    dedups: Mapping[tuple[TaskId, str], DedupRecord]
+    leases: Mapping[ExecutionId, datetime | None]
+    """When each was closed; None while it is open."""
+    grants: Mapping[TaskId, tuple[Grant, ...]]
+    outbox: tuple[OutboxRow, ...]
+
+    def log_of(self, task_id: TaskId) -> list[EventRecord]:
+        """A task's events by rising version."""
+        return sorted((row for row in self.events.values() if row.task_id == task_id), key=lambda row: row.task_version)
+
+    def steps_of(self, task_id: TaskId) -> list[StepState]:
+        """Every attempt of every step of a task, of all runs."""
+        return [step for step in self.steps.values() if step.task_id == task_id]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One run."""
+
+    invocations: tuple[Invocation, ...]
+    creations: tuple[Creation, ...]
+    publications: tuple[Publication, ...]
+    tables: FinalTables
+    faultless: bool = False
+    """No fault was injected at all: nothing may be published twice (O-6)."""
+    clock_stepped: bool = False
+    """The database's clock went back during the run, so its times cannot be compared across machines."""
+    converged: bool = True
+    """The driver saw the faults end, every client answered and the relays idle before it read the tables."""
+    notes: tuple[str, ...] = field(default=())
+    """Defects that the driver itself met: an exception out of a port, a task that died, a call that never ended."""

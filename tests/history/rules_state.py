@@ -1,0 +1,156 @@
+"""The rows against the log: gapless versions, fold equality, ends that stay ends, leases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from itertools import pairwise
+
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.events import EventType
+from taskstatus.domain.ids import TaskId
+from taskstatus.domain.lifecycle import TARGET_OF_EVENT, Lifecycle
+from taskstatus.domain.records import EventRecord
+from taskstatus.domain.state import StepState, TaskState
+from tests.history.fold import Replay, begin
+from tests.history.model import FinalTables, History
+
+OWN_FACTS = frozenset({EventType.STEP_ATTEMPT_ACTIVATED, EventType.EXECUTION_REGISTERED})
+
+
+def versions_are_gapless(history: History) -> Iterator[str]:
+    """C2-4, E-6: per task versions are 1…n and the row says n; a step's versions rise by one; time never goes back."""
+    for task_id, task in history.tables.tasks.items():
+        log = history.tables.log_of(task_id)
+        versions = [row.task_version for row in log]
+        if versions != list(range(1, task.version + 1)):
+            yield f"{_short(task_id)}: versions {versions}, the row says {task.version}"
+        for earlier, later in pairwise(log):
+            if later.committed_at < earlier.committed_at:
+                yield f"{_short(task_id)}: version {later.task_version} was committed before the one it follows"
+        late = [row.task_version for row in log if row.received_at > row.committed_at]
+        if late:
+            yield f"{_short(task_id)}: versions {late} were received after their commit"
+        yield from _step_versions(task_id, log)
+    for task_id in {row.task_id for row in history.tables.events.values()} - history.tables.tasks.keys():
+        yield f"{_short(task_id)}: events without a task"
+
+
+def _step_versions(task_id: TaskId, log: list[EventRecord]) -> Iterator[str]:
+    last: dict[str, int] = {}
+    for row in log:
+        if row.step_id:
+            expected = last.get(row.step_id, 0 if row.event_type is EventType.EXECUTION_REGISTERED else 1) + 1
+            if row.step_version != expected:
+                yield f"{_short(task_id)}: {row.step_id} has version {row.step_version}, not {expected}"
+            last[row.step_id] = row.step_version
+
+
+def fold_equals_rows(history: History) -> Iterator[str]:
+    """C2-5: replaying the log through the pure domain gives the task and step rows, and what each event recorded."""
+    for task_id, task in history.tables.tasks.items():
+        yield from _fold_task(history.tables, task_id, task)
+
+
+def _fold_task(tables: FinalTables, task_id: TaskId, task: TaskState) -> Iterator[str]:
+    replay = begin(task, tables.steps_of(task_id))
+    for record in tables.log_of(task_id)[1:]:
+        try:
+            replay.apply(record)
+        except (RefusedError, KeyError, AssertionError) as error:
+            what = f"version {record.task_version} ({record.event_type})"
+            yield f"{_short(task_id)}: {what} cannot be replayed: {error!r}"
+            return
+        yield from _same_as_recorded(replay, record)
+    yield from _differences(task_id, "task", replace(replay.task, row_revision=task.row_revision), task)
+    for key, stored in replay.stored.items():
+        folded = replay.steps.get(key)
+        if folded is None:
+            yield f"{_short(task_id)}: {key} is stored, no event made it"
+        else:
+            yield from _differences(task_id, f"step {key}", folded, stored)
+
+
+def _same_as_recorded(replay: Replay, record: EventRecord) -> Iterator[str]:
+    task, step = replay.task, replay.steps.get((record.step_id, record.step_attempt))
+    folded = (task.version, task.lifecycle, task.business_status, task.health, step.version if step else 0)
+    recorded = (record.task_version, record.lifecycle, record.business_status, record.health, record.step_version)
+    if folded != recorded:
+        yield f"{_short(record.task_id)}: version {record.task_version} recorded {recorded}, the fold says {folded}"
+
+
+def _differences(
+    task_id: TaskId, what: str, folded: TaskState | StepState, stored: TaskState | StepState
+) -> Iterator[str]:
+    if folded == stored:
+        return
+    for field in fields(stored):
+        wanted, found = getattr(folded, field.name), getattr(stored, field.name)
+        if wanted != found:
+            yield f"{_short(task_id)}: {what}.{field.name} is {found!r}, the fold says {wanted!r}"
+
+
+def terminal_never_reverts(history: History) -> Iterator[str]:
+    """C2-6, L-1: within a run nothing follows a task's end, and no event follows the end of a step's attempt."""
+    for task_id in history.tables.tasks:
+        ended: dict[tuple[int, str, int], str] = {}
+        for row in history.tables.log_of(task_id):
+            if row.event_type is EventType.TASK_CORRECTED:
+                continue
+            run, attempt = (row.task_attempt, "", 0), (row.task_attempt, row.step_id, row.step_attempt)
+            for key in (run, attempt):
+                if key in ended:
+                    yield f"{_short(task_id)}: {row.event_type} at version {row.task_version} after {ended[key]}"
+            if row.lifecycle.is_terminal:
+                ended[run] = row.event_type
+            target = TARGET_OF_EVENT.get(row.event_type)
+            if row.step_id and target is not None and target.is_terminal:
+                ended[attempt] = row.event_type
+
+
+def leases_follow_steps(history: History) -> Iterator[str]:
+    """H-4, L-1: exactly the RUNNING executions of the current run hold an open lease."""
+    for step in history.tables.steps.values():
+        if step.terms is None:
+            continue
+        execution_id = step.terms.execution_id
+        has_open = execution_id in history.tables.leases and history.tables.leases[execution_id] is None
+        if has_open != (step.lifecycle is Lifecycle.RUNNING):
+            lease = "open" if has_open else "not open"
+            yield f"{_short(step.task_id)}: {step.key[2:]} is {step.lifecycle}, its lease is {lease}"
+
+
+def retries_supersede(history: History) -> Iterator[str]:
+    """R-6: attempts are 1…n; all but the last are superseded and terminal; none follows a success."""
+    attempts: dict[tuple[TaskId, int, str], list[StepState]] = {}
+    for step in history.tables.steps.values():
+        attempts.setdefault(step.key[:3], []).append(step)
+    for (task_id, _, step_id), rows in attempts.items():
+        rows.sort(key=lambda step: step.attempt)
+        if [step.attempt for step in rows] != list(range(1, len(rows) + 1)):
+            yield f"{_short(task_id)}: {step_id} has attempts {[step.attempt for step in rows]}"
+        for step in rows[:-1]:
+            if not step.superseded or not step.lifecycle.is_terminal or step.lifecycle is Lifecycle.SUCCEEDED:
+                yield f"{_short(task_id)}: {step_id} attempt {step.attempt} is {step.lifecycle} below a later one"
+        if rows[-1].superseded:
+            yield f"{_short(task_id)}: {step_id} has no current attempt"
+
+
+def counters_are_the_sum_of_the_steps(history: History) -> Iterator[str]:
+    """E-8, L-6: what the task row counts by difference is what its steps show."""
+    for task_id, task in history.tables.tasks.items():
+        steps = [step for step in history.tables.steps_of(task_id) if step.task_attempt == task.attempt]
+        current = [step for step in steps if not step.superseded]
+        counted = {
+            "open_steps": sum(not step.lifecycle.is_terminal for step in steps),
+            "stale_steps": sum(step.stale for step in steps),
+            "degraded_steps": sum(step.degraded for step in steps),
+            "progress_points": sum(step.definition.weight * step.credited_points for step in current),
+        }
+        for name, value in counted.items():
+            if getattr(task, name) != value:
+                yield f"{_short(task_id)}: {name} is {getattr(task, name)}, its steps show {value}"
+
+
+def _short(task_id: TaskId) -> str:
+    return f"task …{task_id.hex()[-6:]}"

@@ -1,0 +1,62 @@
+"""How rows and keys are cut into statements that a server takes."""
+
+from __future__ import annotations
+
+from taskstatus.adapters.mysql.engine import Database
+from taskstatus.adapters.mysql.reader import MySqlTaskReader
+from taskstatus.adapters.mysql.statements import MAX_BYTES, MAX_KEYS, MAX_ROWS, MultiRow, cut_keys, cut_rows
+from tests.contract import records
+
+from .filling import write
+
+
+def test_rows_are_cut_by_number() -> None:
+    groups = list(cut_rows([(number,) for number in range(2 * MAX_ROWS + 1)]))
+    assert [len(group) for group in groups] == [MAX_ROWS, MAX_ROWS, 1]
+
+
+def test_rows_are_cut_by_bytes_and_a_huge_one_goes_alone() -> None:
+    large, huge = b"x" * (MAX_BYTES // 5), b"x" * MAX_BYTES
+    groups = list(cut_rows([(large,), (large,), (large,), (huge,), (large,)]))
+    assert [len(group) for group in groups] == [2, 1, 1, 1]
+
+
+def test_nothing_is_cut_into_nothing() -> None:
+    assert list(cut_rows([])) == []
+    assert list(cut_keys([])) == []
+
+
+def test_keys_are_cut_by_number() -> None:
+    assert [len(group) for group in cut_keys(range(MAX_KEYS + 1))] == [MAX_KEYS, 1]
+
+
+def test_text_names_columns_once_and_repeats_rows() -> None:
+    statement = MultiRow("t", ("bucket", "id", "v"), updated=("v",), fixed=(("n", "0"),), computed=(("n", "n+1"),))
+    assert statement.text(2) == (
+        "INSERT INTO t (bucket,id,v,n) VALUES (%s,%s,%s,0),(%s,%s,%s,0) ON DUPLICATE KEY UPDATE v=VALUES(v),n=n+1"
+    )
+
+
+async def test_batch_larger_than_a_packet_is_written_in_parts(database: Database) -> None:
+    workflow = records.workflow()
+    task = records.task(workflow.workflow_id)
+    changes = records.creation(workflow, (task, []))
+    for version in range(2, 40):
+        later = records.next_version(task, version=version)
+        changes.events.append(records.event(later, f"e-{version}", canonical=b"\x00'\\" * (150 * 1024)))
+
+    await write(database, changes)
+
+    page = await MySqlTaskReader(database.reader).timeline(task.envelope.task_id, 38, 10)
+    assert [len(event.canonical) for event in page.events] == [450 * 1024]
+
+
+async def test_more_keys_than_one_statement_takes_are_all_found(database: Database) -> None:
+    workflow = records.workflow()
+    tasks = [records.task(workflow.workflow_id, f"t-{number}") for number in range(MAX_KEYS + 3)]
+    await write(database, records.creation(workflow, *((task, []) for task in tasks)))
+    ids = [task.envelope.task_id for task in tasks]
+
+    views = await MySqlTaskReader(database.reader).task_views(ids, with_trigger=True)
+
+    assert set(views) == set(ids)

@@ -1,0 +1,193 @@
+"""The line between clients and the fleet: every call is recorded as its sender saw it, answered or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from taskstatus.application.executions import BoundExecution
+from taskstatus.application.ports_store import StoreUnavailableError
+from taskstatus.domain.commands import ActivateAttempt
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
+from taskstatus.domain.verdicts import Verdict, result_or_raise
+from tests.history.model import Creation, Invocation, Outcome
+from tests.simulation.faults import Faults, Trace
+from tests.simulation.items import Item
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.options import Fault, Options, stream
+from tests.simulation.replicas import Fleet, Replica
+
+T = TypeVar("T")
+
+LONGEST_PATIENCE_SECONDS = 0.1
+_UNKNOWN_REASONS = frozenset({Reason.UNAVAILABLE, Reason.INTERNAL})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call that was refused, or whose outcome is unknown (then ``reason`` may be None: no reply)."""
+
+    reason: Reason | None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether sending it again is of no use."""
+        return self.reason is not None and self.reason not in RETRYABLE_REASONS
+
+
+class Line:
+    """Sends calls to any replica and keeps the history of all clients."""
+
+    def __init__(self, loop: SimulatedLoop, options: Options, faults: Faults, fleet: Fleet, trace: Trace) -> None:
+        self._loop = loop
+        self._latency_seconds = options.latency_seconds
+        self._faults = faults
+        self._fleet = fleet
+        self._trace = trace
+        self._random = stream(options.seed, "line")
+        self._calls = 0
+        self.invocations: list[Invocation] = []
+        self.creations: list[Creation] = []
+        self.defects: list[str] = []
+
+    async def report(self, client: str, items: Sequence[Item]) -> list[Invocation]:
+        """Report the items in one call; what became of each."""
+        begun = self._begin(client, items)
+        replica = await self._reach()
+        drafts = [item.draft(replica.clock) for item in items]
+        answer = await self._call(replica, replica.reporting.report_all(drafts), begun)
+        if isinstance(answer, Refusal):
+            reason = answer.reason.value if answer.reason else ""
+            return self._keep([replace(one, reason=reason) for one in begun])
+        return self._keep([_answered(one, verdict) for one, verdict in zip(begun, answer, strict=True)])
+
+    async def activate(self, client: str, command: ActivateAttempt) -> BoundExecution | Refusal:
+        """Activate an attempt; the execution, or why not."""
+        begun = self._begin_command(client, command)
+        replica = await self._reach()
+        answer = await self._call(replica, replica.registration.activate(command), [begun])
+        if isinstance(answer, Refusal):
+            is_known = answer.reason is not None and answer.reason not in _UNKNOWN_REASONS
+            outcome = Outcome.REFUSED if is_known else Outcome.UNKNOWN
+            self._keep([replace(begun, outcome=outcome, reason=answer.reason.value if answer.reason else "")])
+            return answer
+        step = answer.step
+        assert step.terms is not None
+        writes_event = answer.created and (step.attempt > 1 or step.definition.dynamic)
+        done = replace(
+            begun,
+            outcome=Outcome.OK,
+            version=answer.task.version if writes_event else None,
+            coordinates=step.key,
+            execution_id=step.terms.execution_id,
+        )
+        self._keep([done])
+        return answer
+
+    async def create(self, client: str, make: Coroutine[object, object, T], replica: Replica) -> T | None:
+        """Run a creating command; None when its outcome is unknown."""
+        answer = await self._call(replica, make, [])
+        return None if isinstance(answer, Refusal) else answer
+
+    async def _reach(self) -> Replica:
+        """The time on the way, and the replica that the balancer chose."""
+        await asyncio.sleep(self._latency_seconds * self._random.random())
+        return self.any_replica()
+
+    def any_replica(self) -> Replica:
+        """One of those that live."""
+        return self._random.choice(self._fleet.replicas)
+
+    async def _call(self, replica: Replica, work: Coroutine[object, object, T], begun: list[Invocation]) -> T | Refusal:
+        patience = None
+        if self._faults.happens(Fault.CALLER_CANCELLED, f"call {self._calls}"):
+            patience = self._random.random() * LONGEST_PATIENCE_SECONDS
+        try:
+            answer = await replica.serve(work, patience)
+        except RefusedError as refused:
+            return Refusal(refused.reason)
+        except StoreUnavailableError:
+            if len({one.stream for one in begun}) > 1:
+                self.defects.append(f"E-10: call {begun[0].call} was sunk whole by StoreUnavailableError")
+            return Refusal(Reason.UNAVAILABLE)
+        except Exception as error:
+            self.defects.append(f"a call raised {error!r}")
+            return Refusal(None)
+        return Refusal(None) if answer is None else answer
+
+    def _begin(self, client: str, items: Sequence[Item]) -> list[Invocation]:
+        self._calls += 1
+        now = self._loop.time()
+        begun = []
+        for place, item in enumerate(items):
+            number = self._calls * 1_000 + place
+            event_id = item.content.event_id
+            begun.append(
+                Invocation(
+                    number,
+                    self._calls,
+                    client,
+                    item.stream,
+                    item.task_id,
+                    event_id,
+                    item.text,
+                    now,
+                    now,
+                    Outcome.UNKNOWN,
+                )
+            )
+            if self._trace.wanted:
+                what = f"call {self._calls} sends {event_id} {item.content.event_type} seq {item.content.source_seq}"
+                self._trace.add(client, f"{what} of task …{item.task_id.hex()[-4:]}")
+        return begun
+
+    def _begin_command(self, client: str, command: ActivateAttempt) -> Invocation:
+        self._calls += 1
+        now = self._loop.time()
+        what = f"call {self._calls} activates {command.step_id}/{command.step_attempt} ({command.command_id})"
+        self._trace.add(client, f"{what} of task …{command.task_id.hex()[-4:]}")
+        return Invocation(
+            self._calls * 1_000,
+            self._calls,
+            client,
+            command.task_id,
+            command.task_id,
+            command.command_id,
+            command.canonical.decode(),
+            now,
+            now,
+            Outcome.UNKNOWN,
+        )
+
+    def _keep(self, done: list[Invocation]) -> list[Invocation]:
+        now = self._loop.time()
+        timed = [replace(one, done_at=now) for one in done]
+        self.invocations.extend(timed)
+        for one in timed:
+            repeat = "again " if one.duplicate else ""
+            self._trace.add(
+                one.client, f"call {one.call} {one.event_id}: {repeat}{one.outcome} {one.version or ''} {one.reason}"
+            )
+        return timed
+
+
+def _answered(begun: Invocation, verdict: Verdict) -> Invocation:
+    try:
+        result = result_or_raise(verdict)
+    except RefusedError as refused:
+        outcome = Outcome.UNKNOWN if refused.reason in _UNKNOWN_REASONS else Outcome.REFUSED
+        return replace(begun, outcome=outcome, reason=refused.reason.value)
+    if not result.accepted:
+        return replace(begun, outcome=Outcome.REFUSED, reason=result.reason.value if result.reason else "")
+    if not result.changed:
+        return replace(begun, outcome=Outcome.NO_OP)
+    return replace(
+        begun,
+        outcome=Outcome.ABSORBED if result.coalesced else Outcome.OK,
+        version=result.task_version,
+        duplicate=result.duplicate,
+        committed_at=result.committed_at,
+    )

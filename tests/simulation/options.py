@@ -1,0 +1,135 @@
+"""What one seed decides before anything runs; printed in full, so that a failure can be read without a debugger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from random import Random
+
+from relay.config import RelayConfig
+from taskstatus.runtime.lanes import LaneConfig
+from tests.simulation.loop import Ordering
+
+
+class Fault(StrEnum):
+    """Where the simulation can hurt; names as printed and counted."""
+
+    COMMIT_DONE_REPLY_LOST = "commit done, reply lost"
+    COMMIT_UNDONE_REPLY_LOST = "commit not done, reply lost"
+    DEADLOCK = "deadlock"
+    STORE_DOWN = "store unavailable for a while"
+    POISON_EVENT = "rows that the database refuses"
+    CALLER_CANCELLED = "caller cancelled"
+    REPLICA_KILLED = "replica killed"
+    CLOCK_STEPPED = "database clock stepped back"
+    RELAY_KILLED = "relay killed"
+    RELAY_PAUSED = "relay paused beyond its lease"
+    OUTBOX_LOST = "outbox call failed, done or not"
+    VIEW_UNREADABLE = "a task's rows cannot be decoded by the relay"
+    PUBLISHER_DOWN = "publisher outage for a while"
+    PUBLISH_LOST = "publish request failed, taken or not"
+    ITEM_RETRYABLE = "one message refused for now"
+    ITEM_PERMANENT = "one message refused for good"
+    ITEM_REPLY_LOST = "one message taken, its reply lost"
+    HINT_LOST = "wake-up hint lost"
+
+
+WINDOWS = (Fault.STORE_DOWN, Fault.PUBLISHER_DOWN, Fault.REPLICA_KILLED, Fault.CLOCK_STEPPED)
+"""Faults of the whole world, begun by the nemesis; all others happen at one call."""
+
+FAULTLESS_ONE_IN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One schedule's shape."""
+
+    seed: int
+    ordering: Ordering
+    tasks: int
+    steps_per_task: int
+    replicas: int
+    relays: int
+    hosts: int
+    """Worker processes."""
+    turns: int
+    """Calls that each client makes before it only settles what is open."""
+    think_seconds: float
+    latency_seconds: float
+    wrong_rate: float
+    """Share of deliberately wrong items among those sent."""
+    fault_rates: Mapping[Fault, float]
+    lanes: LaneConfig
+    relay: RelayConfig
+
+    @property
+    def faultless(self) -> bool:
+        """Whether this seed injects nothing."""
+        return not self.fault_rates
+
+    def describe(self) -> str:
+        """Every option, one a line."""
+        lines = [
+            f"  {field.name} = {getattr(self, field.name)}" for field in fields(self) if field.name != "fault_rates"
+        ]
+        rates = [f"    {fault.value}: {rate:.3f}" for fault, rate in self.fault_rates.items()]
+        return "\n".join([*lines, "  fault_rates:", *(rates or ["    none"])])
+
+
+def options_of(seed: int) -> Options:
+    """The options of a seed; the same at any time."""
+    random = stream(seed, "options")
+    return Options(
+        seed=seed,
+        ordering=random.choice(tuple(Ordering)),
+        tasks=random.randint(2, 3),
+        steps_per_task=random.randint(1, 3),
+        replicas=random.randint(1, 2),
+        relays=random.randint(1, 2),
+        hosts=random.randint(1, 3),
+        turns=random.choice((4, 6, 9)),
+        think_seconds=random.choice((0.0, 0.02, 0.2)),
+        latency_seconds=random.choice((0.0, 0.002, 0.02)),
+        wrong_rate=random.choice((0.0, 0.1, 0.3)),
+        fault_rates=_fault_rates(random),
+        lanes=_lanes(random),
+        relay=_relay(random),
+    )
+
+
+def stream(seed: int, name: str) -> Random:
+    """An own generator for each concern, so that a change to one leaves the choices of the others alone."""
+    return Random(f"{seed}/{name}")
+
+
+def _fault_rates(random: Random) -> dict[Fault, float]:
+    """A few kinds of fault at a time find more than all of them at once."""
+    if random.randrange(FAULTLESS_ONE_IN) == 0:
+        return {}
+    kinds = [fault for fault in Fault if random.random() < random.choice((0.15, 0.4, 0.8))]
+    return {fault: random.choice((0.02, 0.08, 0.25)) for fault in kinds}
+
+
+def _lanes(random: Random) -> LaneConfig:
+    return LaneConfig(
+        lanes_per_shard=random.choice((1, 2, 4)),
+        max_batch_commands=random.choice((1, 2, 5, 100)),
+        max_batch_bytes=random.choice((1, 3_000, 1024 * 1024)),
+        max_queued_commands=random.choice((2, 6, 2_000, 2_000)),
+    )
+
+
+def _relay(random: Random) -> RelayConfig:
+    return RelayConfig(
+        batch_rows=random.choice((1, 3, 10, 100)),
+        lease_seconds=random.choice((1.5, 4.0)),
+        publish_timeout_seconds=0.5,
+        failure_budget=random.choice((1, 3, 20)),
+        backoff_first_seconds=0.05,
+        backoff_most_seconds=1.0,
+        poll_busy_seconds=0.01,
+        poll_idle_seconds=random.choice((0.25, 0.5)),
+        outage_first_seconds=0.05,
+        outage_most_seconds=0.5,
+    )

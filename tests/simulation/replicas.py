@@ -1,0 +1,123 @@
+"""Service processes: the product's application service and lanes, over connections of their own to the one store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
+
+import orjson
+
+from taskstatus.adapters.canonical import canonicalize
+from taskstatus.adapters.memory.reader import MemoryTaskReader
+from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
+from taskstatus.application.ids_factory import IdFactory
+from taskstatus.application.register import Registration
+from taskstatus.application.report import Reporting
+from taskstatus.domain.notifications import OutboxTools
+from taskstatus.runtime.lanes import Lanes
+from taskstatus.runtime.shielded_store import ShieldedStore
+from tests.simulation.faults import Faults, Process
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.options import Options, stream
+from tests.simulation.ports import Credentials, OneShard, ProcessClock, SeededRandomness, SilentObserver
+from tests.simulation.relays import Hints
+from tests.simulation.store import SimulatedStore
+
+T = TypeVar("T")
+
+
+class Replica:
+    """One service process. Killed, it answers nobody; its transactions stop where they are."""
+
+    def __init__(
+        self,
+        name: str,
+        loop: SimulatedLoop,
+        options: Options,
+        faults: Faults,
+        inner: MemoryTaskStore,
+        credentials: Credentials,
+        hints: Hints,
+    ) -> None:
+        random = stream(options.seed, name)
+        self.process = Process(name, loop, random, options.latency_seconds)
+        self.clock = ProcessClock(loop, random.random() * 1_000)
+        self.store = ShieldedStore(SimulatedStore(inner, self.process, faults))
+        reader = MemoryTaskReader(inner)
+        ids = IdFactory(self.clock, SeededRandomness(random))
+        tools = OutboxTools(new_id=ids.new, to_json=orjson.dumps)
+        observer = SilentObserver()
+        self.lanes = Lanes(self.store, OneShard(), self.clock, tools, hints, observer, options.lanes)
+        self.executions = ExecutionCommands(credentials, ExecutionDirectory(reader), reader, self.clock)
+        self.reporting = Reporting(self.executions, canonicalize, self.lanes, observer)
+        self.registration = Registration(self.store, self.executions, ids, tools, hints)
+        self._calls: set[asyncio.Task[object]] = set()
+
+    async def serve(self, work: Coroutine[object, object, T], give_up_after: float | None) -> T | None:
+        """Run one call as a server does, in a task of its own.
+
+        None: the caller went away after ``give_up_after`` virtual seconds, or the process died; the outcome is unknown.
+        An exception of the work passes through.
+        """
+        call: asyncio.Task[T] = asyncio.ensure_future(work)
+        self._calls.add(call)
+        try:
+            if give_up_after is not None:
+                asyncio.get_running_loop().call_later(give_up_after, call.cancel)
+            await asyncio.wait([call])
+        finally:
+            self._calls.discard(call)
+        return None if call.cancelled() else call.result()
+
+    def kill(self) -> None:
+        """End the process as kill -9 does; callers lose their connections."""
+        self.process.killed = True
+        for call in list(self._calls):
+            call.cancel()
+
+    async def stop(self) -> None:
+        """Drain as SIGTERM does."""
+        await self.lanes.stop()
+        await self.store.drain()
+
+
+class Fleet:
+    """The replicas behind one address; a killed one is replaced at once by an empty one."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        options: Options,
+        faults: Faults,
+        inner: MemoryTaskStore,
+        credentials: Credentials,
+        hints: Hints,
+    ) -> None:
+        self._loop = loop
+        self._options = options
+        self._faults = faults
+        self._inner = inner
+        self._credentials = credentials
+        self._hints = hints
+        self._started = 0
+        self.replicas = [self._start() for _ in range(options.replicas)]
+        self.dead: list[Replica] = []
+
+    def kill(self, place: int) -> str:
+        """Kill one and start its successor; the name of the dead one."""
+        replica = self.replicas[place]
+        replica.kill()
+        self.dead.append(replica)
+        self.replicas[place] = self._start()
+        return replica.process.name
+
+    async def stop(self) -> None:
+        """Drain all."""
+        await asyncio.gather(*(replica.stop() for replica in self.replicas))
+
+    def _start(self) -> Replica:
+        self._started += 1
+        name = f"replica-{self._started}"
+        return Replica(name, self._loop, self._options, self._faults, self._inner, self._credentials, self._hints)
