@@ -16,6 +16,9 @@ import orjson
 
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.definitions.registry import CachedRegistry
+from taskstatus.adapters.definitions.schemas import CompiledSchemas
+from taskstatus.adapters.mysql.definition_table import DefinitionTable
 from taskstatus.adapters.mysql.engine import Database, PoolLimits, open_database
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
 from taskstatus.adapters.mysql.server_check import ServerNotUsableError, check_server
@@ -28,10 +31,13 @@ from taskstatus.adapters.tokens.execution_credentials import JwtExecutionCredent
 from taskstatus.adapters.tokens.identity_verifier import JwtIdentityVerifier
 from taskstatus.adapters.tokens.realtime_tokens import EcdsaRealtimeTokens
 from taskstatus.adapters.wake_up import NoWakeUp, RedisWakeUp
+from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.ports_clock import Clock
-from taskstatus.application.ports_store import StoreUnavailableError
+from taskstatus.application.ports_definitions import DefinitionRegistry
+from taskstatus.application.ports_runtime import EventWriter, WakeUp
+from taskstatus.application.ports_store import StoreUnavailableError, TaskReader, TaskStore
 from taskstatus.application.query import Queries
 from taskstatus.application.realtime import Realtime
 from taskstatus.application.register import Registration
@@ -104,41 +110,52 @@ async def open_service(settings: Settings, server: GrpcHealth | None = None) -> 
         stack.push_async_callback(lanes.stop)
         verifier = JwtIdentityVerifier.from_file(_path(settings.identity_file), clock)
         stack.push_async_callback(verifier.aclose)
-        service = _service(
-            settings, clock, MySqlTaskReader(database.reader), store, lanes, ids, tools, wake_up, metrics
-        )
+        reader = MySqlTaskReader(database.reader)
+        definitions = CachedRegistry(DefinitionTable(database.reader, database.writer))
+        await definitions.start()
+        stack.push_async_callback(definitions.stop)
+        parts = _Parts(settings, clock, reader, store, lanes, ids, tools, wake_up, metrics, definitions)
         readiness = Readiness(_DatabaseProbe(database), _Announce(server), clock, ReadinessConfig())
         await readiness.run_once()
         readiness.start()
         stack.push_async_callback(readiness.stop)
-        dispatch = Dispatcher(verifier, Handlers(service).by_method(), clock, metrics)
+        dispatch = Dispatcher(verifier, Handlers(parts.service()).by_method(), clock, metrics)
         yield RunningService(dispatch, clock, readiness, metrics)
 
 
-def _service(
-    settings: Settings,
-    clock: Clock,
-    reader: MySqlTaskReader,
-    store: ShieldedStore,
-    lanes: Lanes,
-    ids: IdFactory,
-    tools: OutboxTools,
-    wake_up: NoWakeUp | RedisWakeUp,
-    metrics: ServiceMetrics,
-) -> TaskStatusService:
-    credentials = JwtExecutionCredentials.from_file(
-        _path(settings.execution_keys_file), clock, token_ttl_seconds=settings.execution_token_seconds
-    )
-    realtime_tokens = EcdsaRealtimeTokens.from_file(_path(settings.realtime_key_file), settings.realtime_key_id, clock)
-    executions = ExecutionCommands(credentials, ExecutionDirectory(reader), reader, clock)
-    queries = Queries(reader)
-    return TaskStatusService(
-        registration=Registration(store, executions, ids, tools, wake_up),
-        executions=executions,
-        reporting=Reporting(executions, canonicalize, lanes, metrics),
-        queries=queries,
-        realtime=Realtime(realtime_tokens, queries, settings.centrifugo_public_url),
-    )
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the application service is made of."""
+
+    settings: Settings
+    clock: Clock
+    reader: TaskReader
+    store: TaskStore
+    lanes: EventWriter
+    ids: IdFactory
+    tools: OutboxTools
+    wake_up: WakeUp
+    metrics: ServiceMetrics
+    definitions: DefinitionRegistry
+
+    def service(self) -> TaskStatusService:
+        settings, definitions = self.settings, self.definitions
+        credentials = JwtExecutionCredentials.from_file(
+            _path(settings.execution_keys_file), self.clock, token_ttl_seconds=settings.execution_token_seconds
+        )
+        realtime_tokens = EcdsaRealtimeTokens.from_file(
+            _path(settings.realtime_key_file), settings.realtime_key_id, self.clock
+        )
+        executions = ExecutionCommands(credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
+        queries = Queries(self.reader)
+        data_rules = DataRules(definitions, CompiledSchemas())
+        return TaskStatusService(
+            registration=Registration(self.store, executions, self.ids, self.tools, self.wake_up, definitions),
+            executions=executions,
+            reporting=Reporting(executions, data_rules, canonicalize, self.lanes, self.metrics),
+            queries=queries,
+            realtime=Realtime(realtime_tokens, queries, settings.centrifugo_public_url),
+        )
 
 
 def _lane_config(settings: Settings) -> LaneConfig:

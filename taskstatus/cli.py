@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -15,7 +16,10 @@ import uvloop
 
 from taskstatus import bootstrap
 from taskstatus.adapters.clock import SystemClock
-from taskstatus.adapters.mysql.engine import open_database
+from taskstatus.adapters.definitions.documents import DefinitionsError, StoredDefinition, read_definitions
+from taskstatus.adapters.definitions.publishing import Plan, plan
+from taskstatus.adapters.mysql.definition_table import DefinitionTable, NewDefinition
+from taskstatus.adapters.mysql.engine import Database, open_database
 from taskstatus.adapters.mysql.errors import DatabaseError
 from taskstatus.adapters.mysql.migrate import migrate as run_migrations
 from taskstatus.adapters.mysql.outbox_admin import OutboxAdmin
@@ -32,7 +36,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Truthful sta
 token_app = typer.Typer(no_args_is_help=True, help="Development tokens; never for production.")
 outbox_app = typer.Typer(no_args_is_help=True, help="Notifications that were given up.")
 app.add_typer(token_app, name="token")
+definitions_app = typer.Typer(no_args_is_help=True, help="Operation definitions and their data schemas.")
 app.add_typer(outbox_app, name="outbox")
+app.add_typer(definitions_app, name="definitions")
 
 
 def main() -> None:
@@ -138,16 +144,73 @@ def outbox_requeue(
         raise typer.Exit(1)
 
 
+@definitions_app.command("apply")
+def definitions_apply(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="YAML or JSON")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the difference only")] = False,
+) -> None:
+    """Publish the definitions of a file: new versions are added, published ones never change."""
+    try:
+        wanted = read_definitions(file)
+    except (DefinitionsError, OSError) as error:
+        _fail(str(error))
+    if not wanted:
+        typer.echo("The file defines nothing.")
+        return
+    changes = _with_definitions(lambda table: _apply(table, wanted, dry_run=dry_run))
+    for difference in changes.differences:
+        typer.echo(difference)
+    for problem in changes.problems:
+        typer.echo(f"problem: {problem}", err=True)
+    if changes.problems:
+        typer.echo("Nothing was published.", err=True)
+        raise typer.Exit(1)
+    done = "would be published" if dry_run else "published"
+    typer.echo(f"{len(changes.new)} versions {done}, {changes.unchanged} unchanged")
+
+
+async def _apply(table: DefinitionTable, wanted: Sequence[StoredDefinition], *, dry_run: bool) -> Plan:
+    changes = plan(wanted, await table.of_scope(wanted[0].tenant_id, wanted[0].authority_scope))
+    if changes.new and not changes.problems and not dry_run:
+        await table.publish([NewDefinition(*item.key, item.body, item.digest, _publisher()) for item in changes.new])
+    return changes
+
+
+def _publisher() -> str:
+    return f"cli:{getpass.getuser()}"[:200]
+
+
+@definitions_app.command("list")
+def definitions_list(
+    tenant: Annotated[str, typer.Option()] = "demo", scope: Annotated[str, typer.Option()] = "demo"
+) -> None:
+    """List the published versions of a tenant and scope."""
+    rows = _with_definitions(lambda table: table.of_scope(tenant, scope))
+    for row in rows:
+        typer.echo(
+            f"{row.operation_code}  {row.task_type}  version {row.version}  {row.published_at:%Y-%m-%d %H:%M:%S}"
+        )
+    typer.echo(f"{len(rows)} versions", err=True)
+
+
 T = TypeVar("T")
 
 
 def _with_outbox(use: Callable[[OutboxAdmin], Coroutine[Any, Any, T]]) -> T:
+    return _with_database(lambda database: use(OutboxAdmin(database.writer)))
+
+
+def _with_definitions(use: Callable[[DefinitionTable], Coroutine[Any, Any, T]]) -> T:
+    return _with_database(lambda database: use(DefinitionTable(database.reader, database.writer)))
+
+
+def _with_database(use: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
     url = _settings().database_url.get_secret_value()
 
     async def work() -> T:
         database = open_database(url)
         try:
-            return await use(OutboxAdmin(database.writer))
+            return await use(database)
         finally:
             await database.dispose()
 

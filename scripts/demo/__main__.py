@@ -14,6 +14,7 @@ from typing import Final
 from scripts.demo.narration import Stage
 from scripts.demo.owner import OwnerError
 from scripts.demo.play import Options, Play
+from scripts.demo.players import PlayersError
 from scripts.stack import paths
 from scripts.stack.state import State
 
@@ -34,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     try:
         problems = asyncio.run(_play(settings, options))
-    except (OwnerError, RuntimeError) as error:
+    except (OwnerError, PlayersError) as error:
         problems = [str(error)]
     except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED

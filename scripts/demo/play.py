@@ -16,7 +16,7 @@ from scripts.demo import document
 from scripts.demo.cast import COORDINATOR, PRODUCERS, SCOPE, TENANT, Part
 from scripts.demo.narration import SAY, Stage
 from scripts.demo.owner import Owner
-from scripts.demo.players import Players
+from scripts.demo.players import Players, PlayersError
 from scripts.demo.record import Record, differences
 from scripts.demo.watcher import Watcher
 from taskstatus.adapters.clock import SystemClock
@@ -75,7 +75,7 @@ class Play:
         self._workdir = options.results / self._key
 
     async def run(self) -> list[str]:
-        """Play; what went wrong, which is nothing in a good run. Raises OwnerError and TimeoutError."""
+        """Play; what went wrong, which is nothing in a good run. Raises OwnerError and PlayersError."""
         self._workdir.mkdir(parents=True)
         person = mint_person_token(self._identity_file, SystemClock(), DevPerson(TENANT, self._key))
         owner = Owner.at(self._settings["TASKSTATUS_REST_LISTEN"], person)
@@ -96,13 +96,13 @@ class Play:
         await watcher.connect()
         with tempfile.TemporaryDirectory(prefix="taskstatus-demo-") as folder:
             await self._start_players(Path(folder) / "work.sock")
-            task_id = await self._created_task()
-            await watcher.watch(task_id)
+            await self._players.all_while(self._told.created.wait())
+            await watcher.watch(self._told.task_id)
             self._stage.headline("Status goes to the service and comes back (◂) to the owner; work goes by hand-over.")
             await self._players.go("coordinator")
             code = await self._players.wait("coordinator")
             if code != 0:
-                raise RuntimeError(f"the coordinator ended with {code}")
+                raise PlayersError(f"the coordinator ended with {code}")
             await watcher.finished()
 
     async def _start_players(self, socket: Path) -> None:
@@ -110,21 +110,10 @@ class Play:
         coordinator = self._part(COORDINATOR, Role.COORDINATOR, socket)
         arguments = [self._key, self._key, file]
         await self._players.start("coordinator", "scripts.demo.coordinator", arguments, coordinator.environment())
-        await self._told.listening.wait()
+        await self._players.all_while(self._told.listening.wait())
         for operation, producer in PRODUCERS.items():
             part = self._part(producer, Role.WORKER, socket)
             await self._players.start(operation, "scripts.demo.worker", [operation], part.environment())
-
-    async def _created_task(self) -> str:
-        """The task's id, or an error as soon as the coordinator has gone without one."""
-        waits = [self._players.wait("coordinator"), self._told.created.wait()]
-        tasks = [asyncio.ensure_future(wait) for wait in waits]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
-        if not self._told.task_id:
-            raise RuntimeError("the coordinator has gone before it created the task")
-        return self._told.task_id
 
     def _part(self, producer: str, role: Role, socket: Path) -> Part:
         service = DevService(TENANT, SCOPE, producer, frozenset({role}))

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,10 @@ END_SECONDS: Final = 5.0
 
 Hear = Callable[[str, dict[str, Any]], None]
 """Takes one told line: who, what."""
+
+
+class PlayersError(Exception):
+    """A child process ended when it should not have."""
 
 
 @dataclass
@@ -45,6 +49,16 @@ class Players:
         assert stdin is not None
         stdin.write(b"go\n")
         await stdin.drain()
+
+    async def all_while(self, awaited: Coroutine[Any, Any, Any]) -> None:
+        """Await something that needs every player. Raises PlayersError as soon as one has gone."""
+        goal = asyncio.create_task(awaited)
+        ends = {asyncio.create_task(process.wait()): who for who, process in self._processes.items()}
+        done, pending = await asyncio.wait([goal, *ends], return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        if goal not in done:
+            raise PlayersError(f"{', '.join(ends[task] for task in done)} ended before its time")
 
     async def wait(self, who: str) -> int:
         """The exit code of a player, once all that it told has been heard."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 WIDTH = 110
-"""Of JSON."""
+"""Of JSON and SQL."""
 PROSE_WIDTH = 120
 
 _ITEM = r"[\w.%'-]+(?:=VALUES\(\w+\)|=\w+\+1)?(?![\w('])"
@@ -77,9 +77,12 @@ def _filled(members: Sequence[str], width: int) -> list[str]:
 
 
 def sql_text(statement: str) -> str:
-    """A statement with a line for each clause, and long lists of columns or placeholders cut after three."""
+    """A statement with lines for each clause, and long lists of columns or placeholders cut after three."""
     cut = _LONG_LIST.sub(lambda match: f"{match[1]} …{match[2].count(',') + 1} more…", " ".join(statement.split()))
-    return _CLAUSE.sub("\n  ", cut) + ";"
+    spaced = re.sub(r",(?=\S)", ", ", cut)
+    lines = [textwrap.wrap(line, WIDTH, break_long_words=False) for line in _CLAUSE.sub("\n", spaced).split("\n")]
+    first, *rest = ["\n    ".join(parts) for parts in lines]
+    return "\n  ".join([first, *rest]) + ";"
 
 
 def hex_text(raw: bytes, width: int = 32) -> str:

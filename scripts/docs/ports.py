@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
@@ -12,6 +12,7 @@ from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.adapters.mysql.session import BEGIN, Session
 from taskstatus.adapters.mysql.write_transaction import MySqlWriteTransaction
 from taskstatus.application.ports_store import TransactionAttempt, WriteTransaction
+from taskstatus.domain.definitions import OperationDefinition, generic_profile
 from taskstatus.domain.records import OutboxRecord
 from taskstatus.domain.verdicts import Verdict
 
@@ -64,6 +65,24 @@ class SilentObserver:
 
     def call_ended(self, transport: str, method: str, status: str, seconds: float) -> None:
         """Nothing."""
+
+
+@dataclass(frozen=True)
+class FixedDefinitions:
+    """Port ``DefinitionRegistry``: what is given, and the generic profile for every other operation."""
+
+    definitions: tuple[OperationDefinition, ...]
+
+    def latest(self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str) -> OperationDefinition:
+        """See the port."""
+        found = (each for each in self.definitions if each.operation_code == operation_code)
+        return next(found, generic_profile(operation_code))
+
+    async def bound(
+        self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str, version: int
+    ) -> OperationDefinition:
+        """See the port; there is one version."""
+        return self.latest(tenant_id, authority_scope, task_type, operation_code)
 
 
 @dataclass
@@ -137,7 +156,7 @@ class MemoryOutbox:
     async def claim(self, token: bytes, limit: int, lease_seconds: float) -> Claim:
         """Everything that is not published."""
         due = [record for record in self.records if record.outbox_id not in self.published]
-        return Claim(token, tuple(map(_claimed, due[:limit])), due[0].committed_at if due else None)
+        return Claim(token, tuple(map(_claimed, due[:limit])))
 
     async def mark_published(self, token: bytes, rows: Sequence[ClaimedRow]) -> int:
         """Note it."""
@@ -158,23 +177,9 @@ class MemoryOutbox:
 
 
 def _claimed(record: OutboxRecord) -> ClaimedRow:
-    return ClaimedRow(
-        outbox_id=record.outbox_id,
-        bucket=record.bucket,
-        aggregate_type=record.aggregate_type,
-        aggregate_id=record.aggregate_id,
-        aggregate_version=record.aggregate_version,
-        kind=record.kind,
-        projection=record.projection,
-        audience=record.audience,
-        tenant_id=record.tenant_id,
-        owner_id=record.owner_id,
-        workflow_id=record.workflow_id,
-        payload=record.payload,
-        traceparent=record.traceparent,
-        committed_at=record.committed_at,
-        failures=0,
-    )
+    """A claimed row keeps a part of the record's fields, under the same names."""
+    same = {each.name: getattr(record, each.name) for each in fields(ClaimedRow) if hasattr(record, each.name)}
+    return ClaimedRow(**same, age_seconds=0.0, failures=0)
 
 
 @dataclass

@@ -159,6 +159,18 @@ async def _large_data(story: Story) -> report_service_pb2.ReportEventResponse:
     return await story.report(request)
 
 
+async def _foreign_schema(story: Story) -> report_service_pb2.ReportEventResponse:
+    request = story.completed()
+    request.data.schema = "file.prepare.completed.v9"
+    return await story.report(request)
+
+
+async def _misfit(story: Story) -> report_service_pb2.ReportEventResponse:
+    request = story.completed()
+    request.data.value.update({"pages": "twelve"})
+    return await story.report(request)
+
+
 async def _unsafe_integer(story: Story) -> report_service_pb2.ReportEventResponse:
     request = story.completed()
     request.data.value.update({"pages": 2.0**54})
@@ -238,6 +250,8 @@ STOPS = (
     Stop(DOMAIN, "it is a TASK_COMPLETED", _with(event_type=common_pb2.TASK_COMPLETED)),
     Stop(DOMAIN, "`data` has more than 16 KiB", _large_data),
     Stop(DOMAIN, "`data` holds the integer 2⁵⁴", _unsafe_integer),
+    Stop(DOMAIN, "`data.schema` is not registered for the operation", _foreign_schema),
+    Stop(DOMAIN, "`data.value` does not fit its schema", _misfit),
     Stop(DOMAIN, "it happened 8 days ago", _old),
     Stop(DOMAIN, "its `sourceSeq` is 1, as the STEP_STARTED's", _with(source_seq=1)),
     Stop(DOMAIN, "the coordinator had cancelled the step", _cancelled_by_coordinator),
@@ -250,8 +264,8 @@ STOPS = (
     Stop(DOMAIN, "it says `businessStatus` SUCCEEDED, the task still runs", _with(business_status="SUCCEEDED")),
     Stop("taskstatus/runtime/lanes.py", "the lane's queue is full", _full_queue, LaneConfig(max_queued_commands=1)),
     Stop("taskstatus/runtime/lanes.py", "the process is draining", _draining),
-    Stop("taskstatus/adapters/mysql/transactions.py", "the database cannot be reached", _no_database),
-    Stop("taskstatus/adapters/mysql/transactions.py", "the database refuses its rows", _refused_rows),
+    Stop("taskstatus/runtime/lanes.py", "the database cannot be reached", _no_database),
+    Stop("taskstatus/runtime/lanes.py", "the database refuses its rows", _refused_rows),
     Stop("taskstatus/runtime/batch_commit.py", "COMMIT went through, but its reply was lost", _lost_reply),
 )
 """In the order in which the event would meet them."""

@@ -14,14 +14,24 @@ from google.rpc import error_details_pb2, status_pb2
 from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
 
 from gateway_rest.json_codec import decode_message
-from scripts.docs.ports import START, CountingWakeUp, RecordingStore, SeededRandomness, SilentObserver, StandingClock
+from scripts.docs.ports import (
+    START,
+    CountingWakeUp,
+    FixedDefinitions,
+    RecordingStore,
+    SeededRandomness,
+    SilentObserver,
+    StandingClock,
+)
 from taskstatus.adapters.canonical import canonicalize
+from taskstatus.adapters.definitions.schemas import CompiledSchemas
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.adapters.tokens.dev_tokens import DevService, mint_service_token, write_dev_identity
 from taskstatus.adapters.tokens.execution_credentials import JwtExecutionCredentials
 from taskstatus.adapters.tokens.identity_verifier import JwtIdentityVerifier
+from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.identity import Role
 from taskstatus.application.ids_factory import IdFactory
@@ -32,6 +42,8 @@ from taskstatus.application.register import Registration
 from taskstatus.application.report import Reporting
 from taskstatus.application.service import TaskStatusService
 from taskstatus.bootstrap import OneShard
+from taskstatus.domain.definitions import ANY_TASK_TYPE, DataSchema, OperationDefinition
+from taskstatus.domain.events import EXECUTION_EVENTS, EventType
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.entrypoints.grpc.server import SERVICES
 from taskstatus.entrypoints.grpc.unary import handlers_of
@@ -44,6 +56,28 @@ COORDINATOR, WORKER = "document-service", "file-worker"
 STEP = "01_prepare"
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 WORK_SECONDS = 1.84
+
+PREPARE = OperationDefinition(
+    operation_code="FILE.PREPARE",
+    version=1,
+    task_type=ANY_TASK_TYPE,
+    display_name="Prepare the file",
+    producers=("file-*",),
+    events=EXECUTION_EVENTS,
+    failure_policy=None,
+    is_idempotent=True,
+    schemas=(
+        DataSchema(
+            name="file.prepare.completed.v1",
+            events=frozenset({EventType.STEP_COMPLETED}),
+            json_schema='{"type":"object","required":["pages"],"properties":{"pages":{"type":"integer"}}}',
+            detail_fields=("pages", "language"),
+            summary_fields=("pages",),
+            max_bytes=4096,
+        ),
+    ),
+)
+"""What ``file-worker`` may tell of its operation, and which of it each message may show."""
 
 WORKFLOW = b"""{
   "commandId": "cmd-create-1", "clientWorkflowKey": "upload-4711", "ownerId": "u-88", "title": "Quarterly report",
@@ -92,10 +126,12 @@ class World:
         credentials = JwtExecutionCredentials.from_file(self._identity.execution_keys_file, self.clock)
         executions = ExecutionCommands(credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
         queries = Queries(self.reader)
+        definitions = FixedDefinitions((PREPARE,))
+        data_rules = DataRules(definitions, CompiledSchemas())
         return TaskStatusService(
-            registration=Registration(self.store, executions, ids, tools, self.wake_up),
+            registration=Registration(self.store, executions, ids, tools, self.wake_up, definitions),
             executions=executions,
-            reporting=Reporting(executions, canonicalize, self.lanes, observer),
+            reporting=Reporting(executions, data_rules, canonicalize, self.lanes, observer),
             queries=queries,
             realtime=Realtime(cast(RealtimeTokens, None), queries, ""),
         )
@@ -193,7 +229,7 @@ class Story:
             "executionHandle": self.context.execution_handle,
             "occurredAt": "2026-11-30T09:00:04.340Z",
             "durationMs": 1840,
-            "data": {"schema": "file.prepare.completed.v1", "value": {"pages": 12, "language": "en"}},
+            "data": {"schema": "file.prepare.completed.v1", "value": {"pages": 12, "language": "en", "host": "w-7"}},
         }
 
     def completed(self) -> report_service_pb2.ReportEventRequest:

@@ -174,4 +174,6 @@ def binding_of(task: TaskState, step: StepState) -> ExecutionBinding:
         operation_code=definition.operation_code,
         execution_id=step.terms.execution_id,
         producer_id=definition.expected_producer,
+        definition_version=step.terms.definition_version,
+        definition_task_type=step.terms.definition_task_type,
     )

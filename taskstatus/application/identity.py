@@ -61,6 +61,9 @@ class ExecutionBinding:
     operation_code: str
     execution_id: ExecutionId
     producer_id: str
+    definition_version: int = 0
+    """The operation definition that it is bound to; 0 is the generic profile."""
+    definition_task_type: str = "*"
 
 
 @dataclass(frozen=True, slots=True)

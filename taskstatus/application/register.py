@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from taskstatus.application.executions import BoundExecution, ExecutionCommands, binding_of
 from taskstatus.application.ids_factory import IdFactory
+from taskstatus.application.ports_definitions import DefinitionRegistry
 from taskstatus.application.ports_runtime import WakeUp
 from taskstatus.application.ports_store import TaskStore, TransactionAttempt, WriteTransaction
 from taskstatus.domain.activation import Activation, ActivationRows, activate
 from taskstatus.domain.channels import check_owner_channel
-from taskstatus.domain.commands import ActivateAttempt, Caller, CreateTask, CreateWorkflow
+from taskstatus.domain.commands import ActivateAttempt, Caller, CreateTask, CreateWorkflow, StepSpec, TaskSpec
 from taskstatus.domain.creation import add_task, create_workflow
+from taskstatus.domain.definitions import OperationDefinition
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id, bucket_of_owner
 from taskstatus.domain.notifications import OutboxTools
@@ -47,7 +49,9 @@ class Registration:
         ids: IdFactory,
         tools: OutboxTools,
         wake_up: WakeUp,
+        definitions: DefinitionRegistry,
     ) -> None:
+        self._definitions = definitions
         self._store = store
         self._executions = executions
         self._ids = ids
@@ -57,6 +61,7 @@ class Registration:
     async def create_workflow(self, command: CreateWorkflow) -> CreatedWorkflow:
         """Create, or return what the same key created before. Raises RefusedError IDEMPOTENCY_CONFLICT."""
         caller = command.caller
+        command = replace(command, tasks=tuple(self._with_policies(caller, task) for task in command.tasks))
         check_owner_channel("ownerId", caller.tenant_id, command.owner_id)
         bucket = bucket_of_owner(caller.tenant_id, command.owner_id)
         workflow_id = WorkflowId(self._ids.new(bucket))
@@ -94,6 +99,7 @@ class Registration:
         Raises RefusedError WORKFLOW_NOT_FOUND, IDEMPOTENCY_CONFLICT.
         """
         task_id = TaskId(self._ids.new(bucket_of_id(command.workflow_id)))
+        command = replace(command, task=self._with_policies(command.caller, command.task))
 
         async def body(tx: WriteTransaction, _: TransactionAttempt) -> CreatedTask:
             locked = await tx.lock_workflow(command.workflow_id)
@@ -116,7 +122,8 @@ class Registration:
         execution_id = ExecutionId(self._ids.new(bucket_of_id(command.task_id)))
 
         async def body(tx: WriteTransaction, _: TransactionAttempt) -> Activation:
-            activation = activate(command, await _activation_rows(tx, command), execution_id, self._tools)
+            rows = await _activation_rows(tx, command)
+            activation = activate(command, rows, execution_id, self._tools, self._definition_of)
             if not activation.changes.is_empty:
                 await tx.write(activation.changes)
             return activation
@@ -127,6 +134,26 @@ class Registration:
         credentials = self._executions.issue(binding, activation.step.generation)
         is_ours = activation.created or binding.execution_id == execution_id
         return BoundExecution(binding, activation.task, activation.step, credentials, created=is_ours)
+
+    def _with_policies(self, caller: Caller, task: TaskSpec) -> TaskSpec:
+        """Steps that name no failure policy take the one of their operation's newest definition (L-6)."""
+        if all(step.failure_policy is not None for step in task.steps):
+            return task
+        return replace(task, steps=tuple(self._with_policy(caller, task, step) for step in task.steps))
+
+    def _with_policy(self, caller: Caller, task: TaskSpec, step: StepSpec) -> StepSpec:
+        if step.failure_policy is not None:
+            return step
+        definition = self._definitions.latest(
+            caller.tenant_id, caller.authority_scope, task.task_type, step.operation_code
+        )
+        return replace(step, failure_policy=definition.failure_policy)
+
+    def _definition_of(self, task: TaskState, operation_code: str) -> OperationDefinition:
+        envelope = task.envelope
+        return self._definitions.latest(
+            envelope.tenant_id, envelope.authority_scope, envelope.task_type, operation_code
+        )
 
 
 async def _activation_rows(tx: WriteTransaction, command: ActivateAttempt) -> ActivationRows:

@@ -6,15 +6,19 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 
 from taskstatus.application.call_group import CallGroup
+from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands
 from taskstatus.application.identity import ServiceIdentity
 from taskstatus.application.ports_runtime import Canonicalizer, EventWriter, ServiceObserver
+from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.domain.commands import Caller, Credential, EventContent, StatedFields, TaskEventCommand
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import COORDINATOR_STEP_EVENTS, REPORTABLE_EVENTS, TASK_EVENTS
 from taskstatus.domain.ids import parse_task_id
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Refused, Verdict
+
+UNAVAILABLE_RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +43,12 @@ class Reporting:
     def __init__(
         self,
         executions: ExecutionCommands,
+        data_rules: DataRules,
         canonicalize: Canonicalizer,
         writer: EventWriter,
         observer: ServiceObserver,
     ) -> None:
+        self._data_rules = data_rules
         self._executions = executions
         self._canonicalize = canonicalize
         self._writer = writer
@@ -68,10 +74,16 @@ class Reporting:
     async def _submit(self, draft: EventDraft | RefusedError, group: CallGroup) -> Awaitable[Verdict] | Refused:
         if isinstance(draft, RefusedError):
             return Refused(draft)
+        credential = (draft.execution_token or draft.execution_handle).encode()
+        if group.is_broken(credential):
+            return _unavailable("an earlier item of this execution must be sent again first")
         try:
             command = await self._resolve(draft)
         except RefusedError as refusal:
             return Refused(refusal)
+        except StoreUnavailableError:
+            group.break_stream(credential)
+            return _unavailable("the store cannot be reached now")
         canonical, digest = self._canonicalize(command)
         return self._writer.submit(replace(command, canonical=canonical, digest=digest), group)
 
@@ -83,10 +95,11 @@ class Reporting:
     async def _resolve_execution(self, draft: EventDraft) -> TaskEventCommand:
         grant = await self._executions.open(draft.execution_token, draft.execution_handle)
         binding = grant.binding
+        definition = await self._data_rules.definition(binding)
         never_expires = grant.expires_at == float("inf")
         return TaskEventCommand(
             caller=_caller(draft.caller),
-            content=draft.content,
+            content=self._data_rules.judge(draft.content, definition),
             workflow_id=binding.workflow_id,
             task_id=binding.task_id,
             task_attempt=binding.task_attempt,
@@ -95,7 +108,11 @@ class Reporting:
             execution_id=binding.execution_id,
             operation_code=binding.operation_code,
             bound=Caller(binding.tenant_id, binding.authority_scope, binding.producer_id),
-            credential=Credential(grant.generation, None if never_expires else grant.expires_at, grant.allowed_events),
+            credential=Credential(
+                grant.generation,
+                None if never_expires else grant.expires_at,
+                grant.allowed_events & definition.events,
+            ),
             stated=draft.stated,
             canonical=b"",
             digest=b"",
@@ -121,7 +138,7 @@ class Reporting:
         caller = _caller(draft.caller)
         return TaskEventCommand(
             caller=caller,
-            content=draft.content,
+            content=self._data_rules.judge(draft.content, None),
             workflow_id=None,
             task_id=task_id,
             task_attempt=stated.task_attempt,
@@ -139,6 +156,10 @@ class Reporting:
             trace_id=draft.trace_id,
             traceparent=draft.traceparent,
         )
+
+
+def _unavailable(message: str) -> Refused:
+    return Refused(RefusedError(Reason.UNAVAILABLE, message, retry_after_seconds=UNAVAILABLE_RETRY_SECONDS))
 
 
 def _needs_credential(draft: EventDraft) -> RefusedError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from taskstatus.domain.business_status import generic_name
 from taskstatus.domain.commands import ActivateAttempt, DynamicStep
+from taskstatus.domain.definitions import OperationDefinition
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import with_step_counted, with_version, without_waiting_status
@@ -20,6 +21,7 @@ from taskstatus.domain.records import ChangeSet, DedupRecord, SeenEvent
 from taskstatus.domain.state import (
     SUPERSEDED,
     ExecutionTerms,
+    FailurePolicy,
     StepDefinition,
     StepState,
     TaskState,
@@ -50,8 +52,16 @@ class ActivationRows:
     now: datetime
 
 
+DefinitionOf = Callable[[TaskState, str], OperationDefinition]
+"""The newest definition of an operation for a task."""
+
+
 def activate(
-    command: ActivateAttempt, rows: ActivationRows, execution_id: ExecutionId, tools: OutboxTools
+    command: ActivateAttempt,
+    rows: ActivationRows,
+    execution_id: ExecutionId,
+    tools: OutboxTools,
+    definition_of: DefinitionOf,
 ) -> Activation:
     """The attempt's execution, new or as it was given before. Raises RefusedError; then nothing is written."""
     task = _own_task(command, rows)
@@ -63,10 +73,11 @@ def activate(
     _refuse_wrong_attempt(command, rows.attempts)
     _refuse_changed_definition(command, rows.attempts)
     _refuse_foreign_parent(command, task, rows.parent)
-    origin = Origin(command.caller, command.command_id, command.trace_id, command.traceparent, rows.now)
+    operation = _operation_definition(command, task, rows.attempts, definition_of)
+    terms = _terms(command, task, execution_id, operation)
     if existing is not None:
-        return _activate_manifest(command, task, existing, execution_id)
-    return _new_attempt(command, task, rows, execution_id, origin, tools)
+        return _activate_manifest(task, existing, terms)
+    return _new_attempt(command, rows, task, terms, operation, tools)
 
 
 def _own_task(command: ActivateAttempt, rows: ActivationRows) -> TaskState:
@@ -140,33 +151,55 @@ def _refuse_foreign_parent(command: ActivateAttempt, task: TaskState, parent: St
         raise RefusedError(Reason.EXECUTION_NOT_FOUND, "the parent is not an execution of this task's current run")
 
 
-def _terms(command: ActivateAttempt, task: TaskState, execution_id: ExecutionId) -> ExecutionTerms:
+def _operation_definition(
+    command: ActivateAttempt, task: TaskState, attempts: Sequence[StepState], definition_of: DefinitionOf
+) -> OperationDefinition:
+    """The definition that the execution is bound to for life (L-5); the producer must be one that it admits."""
+    known = attempts[-1].definition if attempts else None
+    dynamic = command.dynamic
+    assert known is not None or dynamic is not None
+    code = known.operation_code if known else dynamic.operation_code if dynamic else ""
+    producer = known.expected_producer if known else dynamic.producer_id if dynamic else ""
+    operation = definition_of(task, code)
+    if not operation.admits_producer(producer):
+        raise RefusedError(
+            Reason.PRODUCER_MISMATCH,
+            "the operation's definition does not admit this producer",
+            metadata={"operationCode": code, "producerId": producer},
+        )
+    return operation
+
+
+def _terms(
+    command: ActivateAttempt, task: TaskState, execution_id: ExecutionId, operation: OperationDefinition
+) -> ExecutionTerms:
     return ExecutionTerms(
         execution_id=execution_id,
         activation_digest=command.digest,
         input_ref=command.input_ref or task.envelope.input_ref,
         heartbeat_interval_seconds=command.heartbeat_interval_seconds,
         heartbeat_timeout_seconds=command.heartbeat_timeout_seconds,
+        definition_version=operation.version,
+        definition_task_type=operation.task_type,
     )
 
 
-def _activate_manifest(
-    command: ActivateAttempt, task: TaskState, row: StepState, execution_id: ExecutionId
-) -> Activation:
+def _activate_manifest(task: TaskState, row: StepState, terms: ExecutionTerms) -> Activation:
     """Attempt 1 of a manifest step: it has its execution now, and nobody sees a difference (R-10)."""
     touched = replace(task, row_revision=task.row_revision + 1)
-    step = replace(row, terms=_terms(command, task, execution_id))
+    step = replace(row, terms=terms)
     return Activation(touched, step, created=True, changes=ChangeSet(tasks=[touched], steps=[step]))
 
 
 def _new_attempt(
     command: ActivateAttempt,
-    task: TaskState,
     rows: ActivationRows,
-    execution_id: ExecutionId,
-    origin: Origin,
+    task: TaskState,
+    terms: ExecutionTerms,
+    operation: OperationDefinition,
     tools: OutboxTools,
 ) -> Activation:
+    origin = Origin(command.caller, command.command_id, command.trace_id, command.traceparent, rows.now)
     last = rows.attempts[-1] if rows.attempts else None
     versioned = without_waiting_status(with_version(task, rows.now))
     step_version = (last.version if last else 0) + 1
@@ -182,8 +215,8 @@ def _new_attempt(
         bucket=task.envelope.bucket,
         task_attempt=task.attempt,
         attempt=command.step_attempt,
-        definition=_definition(command, last, task),
-        terms=_terms(command, task, execution_id),
+        definition=_definition(command, last, task, operation),
+        terms=terms,
         created_at=versioned.committed_at,
         version=step_version,
         business_status=generic_name(Lifecycle.PENDING),
@@ -210,7 +243,9 @@ def _supersede(last: StepState, at: datetime, version: int) -> StepState:
     )
 
 
-def _definition(command: ActivateAttempt, last: StepState | None, task: TaskState) -> StepDefinition:
+def _definition(
+    command: ActivateAttempt, last: StepState | None, task: TaskState, operation: OperationDefinition
+) -> StepDefinition:
     if last is not None:
         return last.definition
     dynamic = command.dynamic
@@ -223,7 +258,7 @@ def _definition(command: ActivateAttempt, last: StepState | None, task: TaskStat
         operation_code=dynamic.operation_code,
         expected_producer=dynamic.producer_id,
         depends_on=(),
-        failure_policy=dynamic.failure_policy,
+        failure_policy=dynamic.failure_policy or operation.failure_policy or FailurePolicy.FAIL_TASK,
         display_name=dynamic.display_name,
         weight=0,
         max_run_seconds=dynamic.max_run_seconds,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from taskstatus.domain.definitions import JsonObject
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
@@ -38,6 +39,11 @@ class EventData:
     schema: str
     wire: bytes
     """The deterministic serialisation of the value."""
+    value: JsonObject = field(default_factory=dict)
+    shown: bytes = b""
+    """The fields that the detail may show, as JSON; empty for none."""
+    summary: bytes = b""
+    """The fields that the summary may show, as JSON; empty for none."""
     fault: RefusedError | None = None
     """PAYLOAD_TOO_LARGE or INVALID_ARGUMENT, answered at its place in the order of guards (E-2)."""
 
@@ -136,7 +142,8 @@ class StepSpec:
     operation_code: str
     expected_producer: str
     depends_on: tuple[str, ...]
-    failure_policy: FailurePolicy
+    failure_policy: FailurePolicy | None
+    """None: the operation definition's, else FAIL_TASK."""
     display_name: str
     weight: int
     max_run_seconds: int
@@ -224,5 +231,6 @@ class DynamicStep:
     operation_code: str
     producer_id: str
     display_name: str
-    failure_policy: FailurePolicy
+    failure_policy: FailurePolicy | None
+    """None: the operation definition's, else FAIL_TASK."""
     max_run_seconds: int

@@ -15,6 +15,7 @@ from taskstatus.domain.notifications import OutboxTools, task_notifications, wor
 from taskstatus.domain.own_events import Origin, own_event, own_result
 from taskstatus.domain.records import ChangeSet, DedupRecord, EventRecord, RunRecord, WorkflowEventRecord
 from taskstatus.domain.state import (
+    FailurePolicy,
     Grant,
     StepDefinition,
     StepState,
@@ -193,7 +194,7 @@ def _first_attempt(task: TaskState, order: int, spec: StepSpec, now: datetime) -
         operation_code=spec.operation_code,
         expected_producer=spec.expected_producer,
         depends_on=spec.depends_on,
-        failure_policy=spec.failure_policy,
+        failure_policy=spec.failure_policy or FailurePolicy.FAIL_TASK,
         display_name=spec.display_name,
         weight=spec.weight,
         max_run_seconds=spec.max_run_seconds,

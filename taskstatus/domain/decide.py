@@ -134,6 +134,7 @@ def event_record(acceptance: Acceptance) -> EventRecord:
         duration_source=content.duration_source,
         canonical=command.canonical,
         digest=command.digest,
+        shown_data=content.data.shown if content.data else b"",
     )
 
 

@@ -44,6 +44,7 @@ def evolve_step(step: StepState, event: Recorded, version: int) -> StepState:
         phase_code=content.phase_code or step.phase_code,
         phase_label=content.phase_label or step.phase_label,
         data_schema=content.data.schema if content.data else step.data_schema,
+        shown_data=content.data.shown if content.data else step.shown_data,
         progress=content.progress or step.progress,
         progress_seq=max(step.progress_seq, content.progress_seq),
         credited_points=max(step.credited_points, _points(content)),
@@ -114,11 +115,18 @@ def evolve_task_by_step(task: TaskState, before: StepState, after: StepState, ev
     if not business_status:
         business_status = generic_name(lifecycle) if starts else task.business_status
     return replace(
-        with_step_counted(task, before, after),
+        _with_summary(with_step_counted(task, before, after), content),
         lifecycle=lifecycle,
         business_status=business_status,
         started_at=event.at if starts else task.started_at,
     )
+
+
+def _with_summary(task: TaskState, content: EventContent) -> TaskState:
+    data = content.data
+    if data is None or not data.summary:
+        return task
+    return replace(task, summary_schema=data.schema, summary_data=data.summary)
 
 
 def _status_by_policy(step: StepState, event_type: EventType) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+import orjson
+
 from taskstatus.domain.durations import json_time, milliseconds_between
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import format_execution_id, format_task_id, format_workflow_id
@@ -118,6 +120,7 @@ def task_snapshot(view: TaskView) -> Json:
         "updatedAt": json_time(task.committed_at),
         "asOf": json_time(view.as_of),
         "durationSource": _source(task.duration_source),
+        "summaryData": shown(task.summary_schema, task.summary_data),
         "steps": [step_snapshot(step, view.as_of) for step in view.steps],
     }
     return _present(snapshot | task_durations(task, view.as_of))
@@ -161,6 +164,7 @@ def step_snapshot(step: StepState, as_of: datetime) -> Json:
             "phaseLabel": step.phase_label,
             "weight": definition.weight,
             "error": _step_error(step),
+            "data": shown(step.data_schema, step.shown_data),
             "endReason": step.end_reason,
             "startedAt": _optional_time(step.started_at),
             "finishedAt": _optional_time(step.finished_at),
@@ -190,6 +194,7 @@ def timeline_event(event: EventRecord) -> Json:
             "businessStatus": event.business_status,
             "health": event.health,
             "errorCode": event.error_code,
+            "data": shown(event.data_schema, event.shown_data),
             "reason": event.reason,
             "occurredAt": _optional_time(event.occurred_at),
             "receivedAt": json_time(event.received_at),
@@ -203,6 +208,11 @@ def timeline_event(event: EventRecord) -> Json:
 def in_display_order(steps: Sequence[StepState]) -> tuple[StepState, ...]:
     """Attempts by the step's order, its id and the attempt."""
     return tuple(sorted(steps, key=lambda step: (step.definition.order, step.definition.step_id, step.attempt)))
+
+
+def shown(schema: str, fields: bytes) -> Json | None:
+    """``data`` of a message: the schema and its whitelisted fields; None when nothing may be shown (P-2)."""
+    return {"schema": schema, "value": orjson.loads(fields)} if fields else None
 
 
 def _envelope(kind: str, task: TaskState, event_type: EventType | None) -> Json:
@@ -246,7 +256,7 @@ def _summary_of_task(task: TaskState, as_of: datetime) -> Json:
         "elapsedMs": elapsed_ms(task.started_at, task.lifecycle, as_of),
         "totalDurationMs": task_durations(task, as_of)["totalDurationMs"],
         "asOf": json_time(as_of),
-        "summaryData": None,
+        "summaryData": shown(task.summary_schema, task.summary_data),
     }
 
 

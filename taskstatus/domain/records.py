@@ -83,6 +83,8 @@ class EventRecord:
     duration_source: DurationSource | None
     canonical: bytes
     digest: bytes
+    shown_data: bytes = b""
+    """The fields of its data that the detail may show, as JSON; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

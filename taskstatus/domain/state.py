@@ -118,6 +118,9 @@ class TaskState:
     duration_source: DurationSource | None
     committed_at: datetime
     """When ``version`` was committed."""
+    summary_schema: str = ""
+    summary_data: bytes = b""
+    """The fields of the last data that ``task.summary`` may show, as JSON; empty for none (P-2)."""
 
     @property
     def health(self) -> Health:
@@ -152,6 +155,10 @@ class ExecutionTerms:
     input_ref: str
     heartbeat_interval_seconds: int
     heartbeat_timeout_seconds: int
+    definition_version: int = 0
+    """The operation definition that this execution runs under for life (L-5); 0 is the generic profile."""
+    definition_task_type: str = "*"
+    """The task type under which that version was published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +190,8 @@ class StepState:
     phase_code: str = ""
     phase_label: str = ""
     data_schema: str = ""
+    shown_data: bytes = b""
+    """The fields of the last data that ``task.detail`` may show, as JSON; empty for none (P-2)."""
     error: StepError | None = None
     end_reason: str = ""
     started_at: datetime | None = None

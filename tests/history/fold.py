@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 
 from taskstatus_pb.storage.v1 import canonical_pb2
 
-from taskstatus.domain.activation import ActivationRows, activate
+from taskstatus.domain.activation import ActivationRows, DefinitionOf, activate
 from taskstatus.domain.commands import ActivateAttempt, Caller, DynamicStep, EventContent, EventData, ReportedError
+from taskstatus.domain.definitions import generic_profile
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import (
     Recorded,
@@ -56,8 +57,8 @@ class Replay:
             self._report(record)
 
     def _report(self, record: EventRecord) -> None:
-        content = content_of(record.canonical)
-        is_own = record.execution_id is not None and bool(execution_of(record.canonical))
+        content = content_of(record)
+        is_own = bool(execution_of(record.canonical))
         task = with_version(self.task, record.committed_at)
         event = Recorded(content, task.committed_at, own_sequence=is_own)
         if not is_own:
@@ -86,7 +87,13 @@ class Replay:
         parent_id = row.definition.parent_execution_id
         parents = [step for step in self.steps.values() if step.terms and step.terms.execution_id == parent_id]
         rows = ActivationRows(self.task, attempts, parents[0] if parents else None, None, record.committed_at)
-        done = activate(_activation_command(self.task, row, record), rows, row.terms.execution_id, _NO_OUTBOX)
+        done = activate(
+            _activation_command(self.task, row, record),
+            rows,
+            row.terms.execution_id,
+            _NO_OUTBOX,
+            _bound_definition(row),
+        )
         self.task = done.task
         self._put(done.changes.steps)
         self._put(done.changes.new_steps)
@@ -163,14 +170,23 @@ def _activation_command(task: TaskState, row: StepState, record: EventRecord) ->
     )
 
 
+def _bound_definition(row: StepState) -> DefinitionOf:
+    """A definition of the version that the row froze: only its number and task type matter to a replay."""
+    terms = row.terms
+    assert terms is not None
+    version, task_type = terms.definition_version, terms.definition_task_type
+    return lambda _, code: replace(generic_profile(code), version=version, task_type=task_type)
+
+
 def execution_of(canonical: bytes) -> bytes:
     """The execution that reported the event; empty for the coordinator's."""
     return canonical_pb2.CanonicalEvent.FromString(canonical).execution_id
 
 
-def content_of(canonical: bytes) -> EventContent:
-    """The content that the canonical bytes, version 1, were made from (E-3)."""
-    event = canonical_pb2.CanonicalEvent.FromString(canonical)
+def content_of(record: EventRecord) -> EventContent:
+    """The content that the canonical bytes, version 1, were made from (E-3), with what of its data may be shown."""
+    event = canonical_pb2.CanonicalEvent.FromString(record.canonical)
+    data = EventData(event.data_schema, event.data_value, shown=record.shown_data) if event.data_schema else None
     return EventContent(
         event_id=event.event_id,
         event_type=EventType(event.event_type),
@@ -183,7 +199,7 @@ def content_of(canonical: bytes) -> EventContent:
         progress_seq=event.progress_seq,
         phase_code=event.phase_code,
         phase_label=event.phase_label,
-        data=EventData(event.data_schema, event.data_value) if event.data_schema else None,
+        data=data,
         error=_error(event),
         failed_step_id=event.failed_step_id,
         reason=event.reason,

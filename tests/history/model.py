@@ -62,7 +62,7 @@ class Invocation:
     reason: str = ""
     committed_at: datetime | None = None
     coordinates: StepRowKey | None = None
-    """For an activation: the attempt that it asked for."""
+    """For an activation: the attempt that it asked for; a ``duplicate`` when another command may have made it."""
     execution_id: ExecutionId | None = None
     """For an activation: the execution that it was given."""
 

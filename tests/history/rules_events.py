@@ -21,6 +21,8 @@ BEFORE_THE_DEDUP = frozenset(
     | BREAKING
 )
 """Reasons that E-2 gives before (or instead of) the first result of a committed event."""
+UNRESOLVED = frozenset({"UNAUTHENTICATED", "EXECUTION_NOT_FOUND", "INVALID_ARGUMENT"})
+"""Reasons of an item that was refused before it could be told whose stream it belongs to."""
 
 
 def acknowledged_exists_once_with_its_version(history: History) -> Iterator[str]:
@@ -29,7 +31,8 @@ def acknowledged_exists_once_with_its_version(history: History) -> Iterator[str]
     for call in history.invocations:
         if call.outcome is Outcome.OK and call.version is not None:
             versions = [row.task_version for row in log.get(_key(call), ())]
-            if versions != [call.version]:
+            is_anothers = call.coordinates is not None and call.duplicate and not versions
+            if versions != [call.version] and not is_anothers:
                 yield f"{_name(call)}: acknowledged as version {call.version}, the log has it as {versions}"
         elif call.outcome is Outcome.ABSORBED:
             yield from _absorbed_is_recorded(history, call)
@@ -132,7 +135,7 @@ def broken_stream_waits(history: History) -> Iterator[str]:
         broken: Invocation | None = None
         last_version = 0
         for item in sorted(items, key=lambda one: one.number):
-            if broken is not None and item.reason not in BREAKING:
+            if broken is not None and item.reason not in BREAKING | UNRESOLVED:
                 yield f"{_name(item)}: evaluated after {broken.event_id} of its stream got {broken.reason}"
             if item.reason in BREAKING:
                 broken = broken or item

@@ -76,11 +76,12 @@ class Line:
             return answer
         step = answer.step
         assert step.terms is not None
-        writes_event = answer.created and (step.attempt > 1 or step.definition.dynamic)
+        writes_event = step.attempt > 1 or step.definition.dynamic
         done = replace(
             begun,
             outcome=Outcome.OK,
             version=answer.task.version if writes_event else None,
+            duplicate=not answer.created,
             coordinates=step.key,
             execution_id=step.terms.execution_id,
         )

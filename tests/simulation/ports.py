@@ -7,6 +7,7 @@ from random import Random
 from typing import TypeVar
 
 from taskstatus.application.identity import ExecutionBinding, ExecutionGrant, HandleClaim
+from taskstatus.domain.definitions import DataSchema, JsonObject, OperationDefinition, generic_profile
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EXECUTION_EVENTS
 from taskstatus.domain.reasons import Reason
@@ -91,6 +92,24 @@ class OneShard:
     def shard_of(self, bucket: int) -> str:
         """See the port."""
         return "0"
+
+
+class GenericDefinitions:
+    """Ports ``DefinitionRegistry`` and ``SchemaValidator``: nothing is published, and every value fits its schema."""
+
+    def latest(self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str) -> OperationDefinition:
+        """See the port."""
+        return generic_profile(operation_code)
+
+    async def bound(
+        self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str, version: int
+    ) -> OperationDefinition:
+        """See the port."""
+        return generic_profile(operation_code)
+
+    def violation(self, schema: DataSchema, value: JsonObject) -> str | None:
+        """See the port."""
+        return None
 
 
 class SilentObserver:

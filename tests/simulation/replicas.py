@@ -11,6 +11,7 @@ import orjson
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.register import Registration
@@ -21,7 +22,14 @@ from taskstatus.runtime.shielded_store import ShieldedStore
 from tests.simulation.faults import Faults, Process
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.options import Options, stream
-from tests.simulation.ports import Credentials, OneShard, ProcessClock, SeededRandomness, SilentObserver
+from tests.simulation.ports import (
+    Credentials,
+    GenericDefinitions,
+    OneShard,
+    ProcessClock,
+    SeededRandomness,
+    SilentObserver,
+)
 from tests.simulation.relays import Hints
 from tests.simulation.store import SimulatedStore
 
@@ -48,11 +56,12 @@ class Replica:
         reader = MemoryTaskReader(inner)
         ids = IdFactory(self.clock, SeededRandomness(random))
         tools = OutboxTools(new_id=ids.new, to_json=orjson.dumps)
-        observer = SilentObserver()
+        observer, definitions = SilentObserver(), GenericDefinitions()
+        rules = DataRules(definitions, definitions)
         self.lanes = Lanes(self.store, OneShard(), self.clock, tools, hints, observer, options.lanes)
         self.executions = ExecutionCommands(credentials, ExecutionDirectory(reader), reader, self.clock)
-        self.reporting = Reporting(self.executions, canonicalize, self.lanes, observer)
-        self.registration = Registration(self.store, self.executions, ids, tools, hints)
+        self.reporting = Reporting(self.executions, rules, canonicalize, self.lanes, observer)
+        self.registration = Registration(self.store, self.executions, ids, tools, hints, definitions)
         self._calls: set[asyncio.Task[object]] = set()
 
     async def serve(self, work: Coroutine[object, object, T], give_up_after: float | None) -> T | None:

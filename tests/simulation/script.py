@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
+from google.protobuf import struct_pb2
+
 from taskstatus.domain.commands import EventContent, EventData, ReportedError, StatedFields
 from taskstatus.domain.events import EventType
 from taskstatus.domain.progress import Progress
@@ -105,7 +107,7 @@ class ExecutionScript:
         if random.randrange(8) == 0:
             content = replace(content, business_status=random.choice(("RUNNING", "WAITING_USER_ACTION")))
         if random.randrange(8) == 0:
-            content = replace(content, data=EventData("generic.progress.v1", b"\x0a\x00"))
+            content = replace(content, data=_data(self._done_units))
         return content
 
     def _end(self) -> EventContent:
@@ -179,6 +181,14 @@ class ExecutionScript:
         """TERMINAL once the execution has ended, else a second end."""
         self._source_seq += 1
         return self._item(self._end())
+
+
+def _data(units: int) -> EventData:
+    """A value of the generic profile's one schema."""
+    value = {"message": f"{units} pages"}
+    wire = struct_pb2.Struct()
+    wire.update(value)
+    return EventData("generic.progress.v1", wire.SerializeToString(deterministic=True), value)
 
 
 WRONGS: tuple[Callable[[ExecutionScript], Item], ...] = (

@@ -187,7 +187,7 @@ class _FailurePolicy:
 class _FailurePolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailurePolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     FAILURE_POLICY_UNSPECIFIED: _FailurePolicy.ValueType  # 0
-    """Not given: FAIL_TASK."""
+    """Not given: the policy of the operation's definition, else FAIL_TASK."""
     FAIL_TASK: _FailurePolicy.ValueType  # 1
     """The coordinator is expected to fail the task; the service marks nothing."""
     RETRY_THEN_FAIL_TASK: _FailurePolicy.ValueType  # 2
@@ -201,7 +201,7 @@ class FailurePolicy(_FailurePolicy, metaclass=_FailurePolicyEnumTypeWrapper):
     """What a step's failure means for its task; the service marks, it never ends the task (L-6)."""
 
 FAILURE_POLICY_UNSPECIFIED: FailurePolicy.ValueType  # 0
-"""Not given: FAIL_TASK."""
+"""Not given: the policy of the operation's definition, else FAIL_TASK."""
 FAIL_TASK: FailurePolicy.ValueType  # 1
 """The coordinator is expected to fail the task; the service marks nothing."""
 RETRY_THEN_FAIL_TASK: FailurePolicy.ValueType  # 2

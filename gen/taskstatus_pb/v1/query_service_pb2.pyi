@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from taskstatus_pb.v1 import common_pb2 as _common_pb2
@@ -97,6 +98,7 @@ class TaskSnapshot(_message.Message):
     ELAPSED_MS_FIELD_NUMBER: _builtins.int
     DURATION_SOURCE_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
+    SUMMARY_DATA_FIELD_NUMBER: _builtins.int
     workflow_id: _builtins.str
     """The workflow, `wf_…`."""
     task_id: _builtins.str
@@ -161,6 +163,10 @@ class TaskSnapshot(_message.Message):
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepSnapshot]:
         """Every attempt of every step of the current run, by step order and attempt."""
 
+    @_builtins.property
+    def summary_data(self) -> Global___ShownData:
+        """What the last reported data may show in lists."""
+
     def __init__(
         self,
         *,
@@ -189,10 +195,11 @@ class TaskSnapshot(_message.Message):
         elapsed_ms: _builtins.float | None = ...,
         duration_source: _common_pb2.DurationSource.ValueType = ...,
         steps: _abc.Iterable[Global___StepSnapshot] | None = ...,
+        summary_data: Global___ShownData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "_queue_duration_ms", b"_queue_duration_ms", "_run_duration_ms", b"_run_duration_ms", "_total_duration_ms", b"_total_duration_ms", "as_of", b"as_of", "created_at", b"created_at", "elapsed_ms", b"elapsed_ms", "failure", b"failure", "finished_at", b"finished_at", "progress_percent", b"progress_percent", "queue_duration_ms", b"queue_duration_ms", "run_duration_ms", b"run_duration_ms", "started_at", b"started_at", "total_duration_ms", b"total_duration_ms", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "_queue_duration_ms", b"_queue_duration_ms", "_run_duration_ms", b"_run_duration_ms", "_total_duration_ms", b"_total_duration_ms", "as_of", b"as_of", "created_at", b"created_at", "elapsed_ms", b"elapsed_ms", "failure", b"failure", "finished_at", b"finished_at", "progress_percent", b"progress_percent", "queue_duration_ms", b"queue_duration_ms", "run_duration_ms", b"run_duration_ms", "started_at", b"started_at", "summary_data", b"summary_data", "total_duration_ms", b"total_duration_ms", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "_queue_duration_ms", b"_queue_duration_ms", "_run_duration_ms", b"_run_duration_ms", "_total_duration_ms", b"_total_duration_ms", "as_of", b"as_of", "business_status", b"business_status", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "duration_source", b"duration_source", "elapsed_ms", b"elapsed_ms", "failure", b"failure", "finished_at", b"finished_at", "health", b"health", "lifecycle_status", b"lifecycle_status", "priority", b"priority", "product_id", b"product_id", "progress_percent", b"progress_percent", "queue_duration_ms", b"queue_duration_ms", "run_duration_ms", b"run_duration_ms", "started_at", b"started_at", "steps", b"steps", "task_attempt", b"task_attempt", "task_id", b"task_id", "task_type", b"task_type", "task_version", b"task_version", "title", b"title", "total_duration_ms", b"total_duration_ms", "updated_at", b"updated_at", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "_queue_duration_ms", b"_queue_duration_ms", "_run_duration_ms", b"_run_duration_ms", "_total_duration_ms", b"_total_duration_ms", "as_of", b"as_of", "business_status", b"business_status", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "duration_source", b"duration_source", "elapsed_ms", b"elapsed_ms", "failure", b"failure", "finished_at", b"finished_at", "health", b"health", "lifecycle_status", b"lifecycle_status", "priority", b"priority", "product_id", b"product_id", "progress_percent", b"progress_percent", "queue_duration_ms", b"queue_duration_ms", "run_duration_ms", b"run_duration_ms", "started_at", b"started_at", "steps", b"steps", "summary_data", b"summary_data", "task_attempt", b"task_attempt", "task_id", b"task_id", "task_type", b"task_type", "task_version", b"task_version", "title", b"title", "total_duration_ms", b"total_duration_ms", "updated_at", b"updated_at", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__elapsed_ms: _TypeAlias = _typing.Literal["elapsed_ms"]  # noqa: Y015
     _WhichOneofArgType__elapsed_ms: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms"]  # noqa: Y015
@@ -216,6 +223,34 @@ class TaskSnapshot(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__total_duration_ms) -> _WhichOneofReturnType__total_duration_ms | None: ...
 
 Global___TaskSnapshot: _TypeAlias = TaskSnapshot  # noqa: Y015
+
+@_typing.final
+class ShownData(_message.Message):
+    """The fields of reported data that a view may show, by the whitelist of its schema (P-2)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEMA_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    schema: _builtins.str
+    """The schema with its version."""
+    @_builtins.property
+    def value(self) -> _struct_pb2.Struct:
+        """The whitelisted fields."""
+
+    def __init__(
+        self,
+        *,
+        schema: _builtins.str = ...,
+        value: _struct_pb2.Struct | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["schema", b"schema", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShownData: _TypeAlias = ShownData  # noqa: Y015
 
 @_typing.final
 class TaskFailure(_message.Message):
@@ -288,6 +323,7 @@ class StepSnapshot(_message.Message):
     DURATION_MS_FIELD_NUMBER: _builtins.int
     DURATION_SOURCE_FIELD_NUMBER: _builtins.int
     ELAPSED_MS_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
     """The step's id within its task."""
     step_attempt: _builtins.int
@@ -352,6 +388,10 @@ class StepSnapshot(_message.Message):
     def finished_at(self) -> _timestamp_pb2.Timestamp:
         """When it ended."""
 
+    @_builtins.property
+    def data(self) -> Global___ShownData:
+        """What its last reported data may show."""
+
     def __init__(
         self,
         *,
@@ -382,10 +422,11 @@ class StepSnapshot(_message.Message):
         duration_ms: _builtins.float | None = ...,
         duration_source: _common_pb2.DurationSource.ValueType = ...,
         elapsed_ms: _builtins.float | None = ...,
+        data: Global___ShownData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "duration_ms", b"duration_ms", "elapsed_ms", b"elapsed_ms", "error", b"error", "finished_at", b"finished_at", "progress", b"progress", "progress_percent", b"progress_percent", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "data", b"data", "duration_ms", b"duration_ms", "elapsed_ms", b"elapsed_ms", "error", b"error", "finished_at", b"finished_at", "progress", b"progress", "progress_percent", b"progress_percent", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "business_status", b"business_status", "current", b"current", "depends_on", b"depends_on", "display_name", b"display_name", "duration_ms", b"duration_ms", "duration_source", b"duration_source", "dynamic", b"dynamic", "elapsed_ms", b"elapsed_ms", "end_reason", b"end_reason", "error", b"error", "execution_id", b"execution_id", "failure_policy", b"failure_policy", "finished_at", b"finished_at", "health", b"health", "lifecycle_status", b"lifecycle_status", "operation_code", b"operation_code", "parent_execution_id", b"parent_execution_id", "phase_code", b"phase_code", "phase_label", b"phase_label", "producer_id", b"producer_id", "progress", b"progress", "progress_percent", b"progress_percent", "started_at", b"started_at", "step_attempt", b"step_attempt", "step_id", b"step_id", "step_version", b"step_version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "business_status", b"business_status", "current", b"current", "data", b"data", "depends_on", b"depends_on", "display_name", b"display_name", "duration_ms", b"duration_ms", "duration_source", b"duration_source", "dynamic", b"dynamic", "elapsed_ms", b"elapsed_ms", "end_reason", b"end_reason", "error", b"error", "execution_id", b"execution_id", "failure_policy", b"failure_policy", "finished_at", b"finished_at", "health", b"health", "lifecycle_status", b"lifecycle_status", "operation_code", b"operation_code", "parent_execution_id", b"parent_execution_id", "phase_code", b"phase_code", "phase_label", b"phase_label", "producer_id", b"producer_id", "progress", b"progress", "progress_percent", b"progress_percent", "started_at", b"started_at", "step_attempt", b"step_attempt", "step_id", b"step_id", "step_version", b"step_version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
     _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
@@ -499,6 +540,7 @@ class TimelineEvent(_message.Message):
     COMMITTED_AT_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """Its id."""
     task_version: _builtins.int
@@ -547,6 +589,10 @@ class TimelineEvent(_message.Message):
     def committed_at(self) -> _timestamp_pb2.Timestamp:
         """When it was committed."""
 
+    @_builtins.property
+    def data(self) -> Global___ShownData:
+        """What its data may show."""
+
     def __init__(
         self,
         *,
@@ -571,10 +617,11 @@ class TimelineEvent(_message.Message):
         committed_at: _timestamp_pb2.Timestamp | None = ...,
         duration_ms: _builtins.float | None = ...,
         trace_id: _builtins.str = ...,
+        data: Global___ShownData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "committed_at", b"committed_at", "duration_ms", b"duration_ms", "occurred_at", b"occurred_at", "received_at", b"received_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "committed_at", b"committed_at", "data", b"data", "duration_ms", b"duration_ms", "occurred_at", b"occurred_at", "received_at", b"received_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "business_status", b"business_status", "committed_at", b"committed_at", "duration_ms", b"duration_ms", "error_code", b"error_code", "event_id", b"event_id", "event_type", b"event_type", "execution_id", b"execution_id", "health", b"health", "lifecycle_status", b"lifecycle_status", "occurred_at", b"occurred_at", "operation_code", b"operation_code", "producer_id", b"producer_id", "reason", b"reason", "received_at", b"received_at", "source_seq", b"source_seq", "step_attempt", b"step_attempt", "step_id", b"step_id", "step_version", b"step_version", "task_attempt", b"task_attempt", "task_version", b"task_version", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "business_status", b"business_status", "committed_at", b"committed_at", "data", b"data", "duration_ms", b"duration_ms", "error_code", b"error_code", "event_id", b"event_id", "event_type", b"event_type", "execution_id", b"execution_id", "health", b"health", "lifecycle_status", b"lifecycle_status", "occurred_at", b"occurred_at", "operation_code", b"operation_code", "producer_id", b"producer_id", "reason", b"reason", "received_at", b"received_at", "source_seq", b"source_seq", "step_attempt", b"step_attempt", "step_id", b"step_id", "step_version", b"step_version", "task_attempt", b"task_attempt", "task_version", b"task_version", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
     _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015

@@ -1,4 +1,4 @@
-"""The declarative file of operation definitions: YAML or JSON, checked field by field, and its canonical stored form."""
+"""The file of operation definitions: YAML or JSON, checked field by field, and its canonical stored form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions in memory: read whole at start, then what is new every few seconds, so that every replica follows (L-5)."""
+"""Definitions in memory: read whole at start, then what is new every few seconds, in every replica (L-5)."""
 
 from __future__ import annotations
 

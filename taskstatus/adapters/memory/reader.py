@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.adapters.memory.tables import GrantKey
+from taskstatus.application.executions import binding_of
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.domain.ids import ExecutionId, TaskId
@@ -25,19 +26,7 @@ class MemoryTaskReader:
         found = await self.execution_state(execution_id)
         if found is None:
             return None
-        task, step = found
-        return ExecutionBinding(
-            tenant_id=task.envelope.tenant_id,
-            authority_scope=task.envelope.authority_scope,
-            workflow_id=task.envelope.workflow_id,
-            task_id=step.task_id,
-            task_attempt=step.task_attempt,
-            step_id=step.definition.step_id,
-            step_attempt=step.attempt,
-            operation_code=step.definition.operation_code,
-            execution_id=execution_id,
-            producer_id=step.definition.expected_producer,
-        )
+        return binding_of(*found)
 
     async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:
         """See the port."""

@@ -67,15 +67,13 @@ class DefinitionTable:
     async def published_since(self, at: datetime) -> list[DefinitionRow]:
         """Versions published at or after a time of the database's clock. Raises StoreUnavailableError."""
         try:
-            async with open_session(self._reader) as session:
-                return [_row(row) for row in await session.rows(_SINCE, (at,))]
+            return await self._rows(self._reader, _SINCE, (at,))
         except DatabaseError as error:
             raise StoreUnavailableError(str(error)) from error
 
     async def of_scope(self, tenant_id: str, authority_scope: str) -> list[DefinitionRow]:
         """Every version of a tenant and scope. Raises DatabaseError."""
-        async with open_session(self._writer) as session:
-            return [_row(row) for row in await session.rows(_OF_SCOPE, (tenant_id, authority_scope))]
+        return await self._rows(self._writer, _OF_SCOPE, (tenant_id, authority_scope))
 
     async def publish(self, definitions: Sequence[NewDefinition]) -> None:
         """Insert all or none. Raises DatabaseError, also for a version that exists already."""
@@ -96,6 +94,14 @@ class DefinitionTable:
                     ),
                 )
             await session.commit()
+
+    async def _rows(self, engine: AsyncEngine, statement: str, parameters: tuple[object, ...]) -> list[DefinitionRow]:
+        """In a transaction, so that a connection with an answer outstanding never returns to the pool."""
+        async with open_session(engine) as session:
+            await session.begin()
+            rows = await session.rows(statement, parameters)
+            await session.commit()
+            return [_row(row) for row in rows]
 
 
 def _row(row: Row) -> DefinitionRow:

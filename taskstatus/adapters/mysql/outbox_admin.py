@@ -50,7 +50,10 @@ class OutboxAdmin:
     async def dead_rows(self, limit: int) -> list[DeadRow]:
         """Up to ``limit`` DEAD rows, those that died first at the front."""
         async with open_session(self._engine) as session:
-            return [_dead_row(row) for row in await session.rows(_LIST, (limit,))]
+            await session.begin()
+            rows = await session.rows(_LIST, (limit,))
+            await session.commit()
+            return [_dead_row(row) for row in rows]
 
     async def requeue(self, outbox_ids: Sequence[bytes]) -> int:
         """Make DEAD rows due now with a fresh failure budget; returns how many of the ids were DEAD."""

@@ -18,7 +18,8 @@ _EVENT = qualified("task_event_log", rows_event.COLUMNS)
 _GRANT = qualified("task_acl", ("task_id", *rows_task.GRANT_COLUMNS))
 _BINDING = (
     "task.tenant_id,task.authority_scope,task.workflow_id,task_step.task_id,task_step.task_attempt,task_step.step_id,"
-    "task_step.attempt,task_step.operation_code,task_step.expected_producer"
+    "task_step.attempt,task_step.operation_code,task_step.expected_producer,task_step.definition_version,"
+    "task_step.definition_task_type"
 )
 _OF_EXECUTION = (
     "FROM task_step JOIN task ON task.id=task_step.task_id AND task.bucket=task_step.bucket "

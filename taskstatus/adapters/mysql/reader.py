@@ -41,7 +41,8 @@ class MySqlTaskReader:
         rows = await self._read(lambda session: session.rows(read_sql.EXECUTION_BINDING, parameters))
         if not rows:
             return None
-        (tenant_id, scope, workflow_id, task_id, task_attempt, step_id, attempt, operation, producer) = rows[0]
+        tenant_id, scope, workflow_id, task_id, task_attempt, step_id, attempt, operation, producer = rows[0][:9]
+        definition_version, definition_task_type = rows[0][9:]
         return ExecutionBinding(
             tenant_id=text(tenant_id),
             authority_scope=text(scope),
@@ -53,6 +54,8 @@ class MySqlTaskReader:
             operation_code=text(operation),
             execution_id=execution_id,
             producer_id=text(producer),
+            definition_version=definition_version,
+            definition_task_type=text(definition_task_type),
         )
 
     async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:

@@ -49,6 +49,7 @@ COLUMNS = (
     "canonical_version",
     "canonical",
     "digest",
+    "shown_data",
 )
 DEDUP_COLUMNS = ("bucket", "task_id", "event_id", "digest", "canonical_version", "result")
 SEEN_COLUMNS = ("task_id", "event_id", "digest", "result")
@@ -91,6 +92,7 @@ def to_row(event: EventRecord) -> Parameters:
         CANONICAL_VERSION,
         event.canonical,
         event.digest,
+        event.shown_data or None,
     )
 
 
@@ -99,7 +101,7 @@ def from_row(row: Row) -> EventRecord:
     bucket, task_id, task_version, event_id, workflow_id, event_type, task_attempt, step_id, step_attempt = row[:9]
     execution_id, superseded, operation, step_version, producer_id, source_seq, lifecycle, business, health = row[9:18]
     error_code, data_schema, reason, actor, trace_id, occurred_at, received_at, committed_at = row[18:26]
-    duration_ms, duration_source, _canonical_version, canonical, digest = row[26:31]
+    duration_ms, duration_source, _canonical_version, canonical, digest, shown_data = row[26:32]
     return EventRecord(
         task_id=TaskId(task_id),
         bucket=bucket,
@@ -131,6 +133,7 @@ def from_row(row: Row) -> EventRecord:
         duration_source=optional_enum(DurationSource, duration_source),
         canonical=canonical,
         digest=digest,
+        shown_data=shown_data or b"",
     )
 
 

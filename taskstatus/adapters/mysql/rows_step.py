@@ -36,6 +36,8 @@ _TERMS = (
     "input_ref",
     "heartbeat_interval_seconds",
     "heartbeat_timeout_seconds",
+    "definition_version",
+    "definition_task_type",
 )
 _CHANGING = (
     "generation",
@@ -54,6 +56,7 @@ _CHANGING = (
     "phase_code",
     "phase_label",
     "data_schema",
+    "shown_data",
     "error_category",
     "error_code",
     "error_message",
@@ -74,7 +77,8 @@ FROZEN = (*_DEFINITION, "created_at")
 
 _TERMS_AT = len(KEY) + len(_DEFINITION) + 1
 _CHANGING_AT = _TERMS_AT + len(_TERMS)
-_NULL_5: Parameters = (None, None, None, None, None)
+_NO_ERROR: Parameters = (None, None, None, None, None)
+_NO_TERMS: Parameters = (None, None, None, None, None, None, None)
 
 
 def to_row(step: StepState) -> Parameters:
@@ -99,8 +103,8 @@ def from_row(row: Row) -> StepState:
     generation, superseded, source_seq, version, lifecycle, business, stale, degraded = row[
         _CHANGING_AT : _CHANGING_AT + 8
     ]
-    progress_seq, credited, phase_code, phase_label, data_schema = row[_CHANGING_AT + 11 : _CHANGING_AT + 16]
-    end_reason, started_at, finished_at, duration_ms, source = row[_CHANGING_AT + 21 : _CHANGING_AT + 26]
+    progress_seq, credited, phase_code, phase_label, data_schema, shown = row[_CHANGING_AT + 11 : _CHANGING_AT + 17]
+    end_reason, started_at, finished_at, duration_ms, source = row[_CHANGING_AT + 22 : _CHANGING_AT + 27]
     return StepState(
         task_id=TaskId(task_id),
         bucket=bucket,
@@ -123,7 +127,8 @@ def from_row(row: Row) -> StepState:
         phase_code=text(phase_code),
         phase_label=phase_label,
         data_schema=text(data_schema),
-        error=_error(row[_CHANGING_AT + 16 : _CHANGING_AT + 21]),
+        shown_data=shown or b"",
+        error=_error(row[_CHANGING_AT + 17 : _CHANGING_AT + 22]),
         end_reason=text(end_reason),
         started_at=started_at,
         finished_at=finished_at,
@@ -153,13 +158,15 @@ def _definition_row(definition: StepDefinition) -> Parameters:
 
 def _terms_row(terms: ExecutionTerms | None) -> Parameters:
     if terms is None:
-        return _NULL_5
+        return _NO_TERMS
     return (
         terms.execution_id,
         terms.activation_digest,
         terms.input_ref,
         terms.heartbeat_interval_seconds,
         terms.heartbeat_timeout_seconds,
+        terms.definition_version,
+        terms.definition_task_type,
     )
 
 
@@ -180,7 +187,8 @@ def _changing_row(step: StepState) -> Parameters:
         step.phase_code,
         step.phase_label,
         step.data_schema,
-        *(_NULL_5 if error is None else _error_row(error)),
+        step.shown_data or None,
+        *(_NO_ERROR if error is None else _error_row(error)),
         step.end_reason,
         step.started_at,
         step.finished_at,
@@ -211,10 +219,10 @@ def _definition(step_id: str, row: Row) -> StepDefinition:
 
 
 def _terms(row: Row) -> ExecutionTerms | None:
-    execution_id, digest, input_ref, interval, timeout = row
+    execution_id, digest, input_ref, interval, timeout, version, task_type = row
     if execution_id is None:
         return None
-    return ExecutionTerms(ExecutionId(execution_id), digest, input_ref, interval, timeout)
+    return ExecutionTerms(ExecutionId(execution_id), digest, input_ref, interval, timeout, version, text(task_type))
 
 
 def _progress(row: Row) -> Progress | None:

@@ -52,6 +52,8 @@ MUTABLE = (
     "duration_ms",
     "duration_source",
     "committed_at",
+    "summary_schema",
+    "summary_data",
 )
 COLUMNS = _ENVELOPE + MUTABLE
 KEY = ("bucket", "id")
@@ -97,6 +99,7 @@ def from_row(row: Row) -> TaskState:
     ]
     (open_steps, stale_steps, degraded_steps, producer_seqs) = row[_MUTABLE_AT + 9 : _MUTABLE_AT + 13]
     (started_at, finished_at, duration_ms, duration_source, committed_at) = row[_MUTABLE_AT + 18 : _MUTABLE_AT + 23]
+    summary_schema, summary_data = row[_MUTABLE_AT + 23 : _MUTABLE_AT + 25]
     return TaskState(
         envelope=_envelope(row),
         attempt=attempt,
@@ -118,6 +121,8 @@ def from_row(row: Row) -> TaskState:
         duration_ms=duration_ms,
         duration_source=optional_enum(DurationSource, duration_source),
         committed_at=committed_at,
+        summary_schema=text(summary_schema),
+        summary_data=summary_data or b"",
     )
 
 
@@ -209,6 +214,8 @@ def _mutable_row(state: TaskState) -> Parameters:
         state.duration_ms,
         value_or_null(state.duration_source),
         state.committed_at,
+        state.summary_schema,
+        state.summary_data or None,
     )
 
 

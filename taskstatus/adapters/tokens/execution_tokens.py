@@ -9,6 +9,7 @@ claim    content                         claim    content
 ``wf``   workflow id, ``wf_…``           ``prd``  producer
 ``tsk``  task id, ``task_…``             ``evt``  allowed event types, a list
 ``run``  task attempt                    ``gen``  credential generation
+``dfv``  definition version, 0: generic  ``dft``  task type it was published for
 =======  ==============================  =======  ==============================
 
 and ``iat``, ``exp``. An event type that this version does not know is passed over, so that replicas of two versions can
@@ -36,7 +37,7 @@ SERVICE_ISSUER: Final = "task-status-service"
 EXECUTION_AUDIENCE: Final = "task-execution"
 EXECUTION_CLAIMS: Final = (
     *("iss", "aud", "sub", "iat", "exp"),
-    *("ten", "scp", "wf", "tsk", "run", "stp", "att", "op", "prd", "evt", "gen"),
+    *("ten", "scp", "wf", "tsk", "run", "stp", "att", "op", "prd", "evt", "gen", "dfv", "dft"),
 )
 
 
@@ -59,6 +60,8 @@ def to_claims(binding: ExecutionBinding, generation: int, issued_at: int, expire
         "prd": binding.producer_id,
         "evt": sorted(EXECUTION_EVENTS),
         "gen": generation,
+        "dfv": binding.definition_version,
+        "dft": binding.definition_task_type,
     }
 
 
@@ -89,6 +92,8 @@ def _binding(claims: Mapping[str, Any]) -> ExecutionBinding:
         operation_code=_text(claims, "op"),
         execution_id=execution_id,
         producer_id=_text(claims, "prd"),
+        definition_version=_count(claims, "dfv"),
+        definition_task_type=_text(claims, "dft"),
     )
 
 

@@ -259,9 +259,9 @@ def _enum_name(path: str, enum: EnumDescriptor, number: int) -> str:
     return enum_name(path, enum, number)
 
 
-def _failure_policy(path: str, number: int) -> FailurePolicy:
+def _failure_policy(path: str, number: int) -> FailurePolicy | None:
     if number == common_pb2.FAILURE_POLICY_UNSPECIFIED:
-        return FailurePolicy.FAIL_TASK
+        return None
     return FailurePolicy(_enum_name(path, common_pb2.FailurePolicy.DESCRIPTOR, number))
 
 

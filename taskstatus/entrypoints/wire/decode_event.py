@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from google.protobuf import json_format
 from taskstatus_pb.v1 import common_pb2, report_service_pb2
 
 from taskstatus.application.identity import ServiceIdentity
@@ -102,7 +103,9 @@ def _progress(progress: common_pb2.Progress) -> Progress:
 def _data(data: report_service_pb2.EventData) -> EventData:
     schema = text.check_id("data.schema", data.schema, text.CODE_MAX)
     wire = data.value.SerializeToString(deterministic=True)
-    return EventData(schema, wire, find_data_fault(data.value, len(wire)))
+    fault = find_data_fault(data.value, len(wire))
+    value = {} if fault else json_format.MessageToDict(data.value)
+    return EventData(schema, wire, value=value, fault=fault)
 
 
 def _error(request: report_service_pb2.ReportEventRequest, event_type: EventType) -> ReportedError | None:

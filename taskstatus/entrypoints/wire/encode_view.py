@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import orjson
 from google.protobuf import timestamp_pb2
 from taskstatus_pb.v1 import common_pb2, query_service_pb2
 
@@ -43,6 +44,7 @@ def task_snapshot(view: TaskView) -> query_service_pb2.TaskSnapshot:
         as_of=to_timestamp(view.as_of),
         duration_source=_source(task.duration_source),
         steps=[_step(step, view.as_of) for step in view.steps],
+        summary_data=_shown(task.summary_schema, task.summary_data),
     )
     _set_durations(snapshot, task, view.as_of)
     return snapshot
@@ -92,6 +94,7 @@ def _step(step: StepState, as_of: datetime) -> query_service_pb2.StepSnapshot:
         duration_ms=step.duration_ms,
         duration_source=_source(step.duration_source),
         elapsed_ms=elapsed_ms(step.started_at, step.lifecycle, as_of),
+        data=_shown(step.data_schema, step.shown_data),
     )
 
 
@@ -130,7 +133,16 @@ def _event(event: EventRecord, *, with_trace: bool) -> query_service_pb2.Timelin
         committed_at=to_timestamp(event.committed_at),
         duration_ms=event.duration_ms,
         trace_id=event.trace_id.hex() if with_trace and event.trace_id else "",
+        data=_shown(event.data_schema, event.shown_data),
     )
+
+
+def _shown(schema: str, fields: bytes) -> query_service_pb2.ShownData | None:
+    if not fields:
+        return None
+    data = query_service_pb2.ShownData(schema=schema)
+    data.value.update(orjson.loads(fields))
+    return data
 
 
 def _failure(task: TaskState) -> query_service_pb2.TaskFailure | None:

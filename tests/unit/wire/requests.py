@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from factories import MONOTONIC_NOW, UNIX_NOW
+from factories import MONOTONIC_NOW, TASK_ID, UNIX_NOW
 from google.protobuf import struct_pb2
 from service_kit import a_service
 from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
 
 from taskstatus.application.identity import Role
 from taskstatus.application.report import EventDraft
+from taskstatus.domain.ids import format_task_id
 from taskstatus.entrypoints.wire.call import CallInfo
 from taskstatus.entrypoints.wire.decode_event import to_event_draft
 
@@ -54,17 +55,17 @@ def a_workflow_request(**changes: Any) -> register_service_pb2.CreateWorkflowReq
     return register_service_pb2.CreateWorkflowRequest(**{**fields, **changes})
 
 
-def an_activation_request(task_id: str, **changes: Any) -> register_service_pb2.ActivateStepRequest:
+def an_activation_request(**changes: Any) -> register_service_pb2.ActivateStepRequest:
     """Attempt 1 of the parse step."""
-    fields = {"command_id": "cmd-2", "task_id": task_id, "step_id": "02_parse", "step_attempt": 1}
+    fields = {"command_id": "cmd-2", "task_id": format_task_id(TASK_ID), "step_id": "02_parse", "step_attempt": 1}
     return register_service_pb2.ActivateStepRequest(**{**fields, **changes})
 
 
-def a_registration_request(task_id: str, **changes: Any) -> register_service_pb2.RegisterExecutionRequest:
+def a_registration_request(**changes: Any) -> register_service_pb2.RegisterExecutionRequest:
     """Attempt 1 of a dynamic step."""
     fields = {
         "command_id": "cmd-3",
-        "task_id": task_id,
+        "task_id": format_task_id(TASK_ID),
         "client_step_key": "search",
         "operation_code": "SEARCH.WEB",
         "producer_id": "searcher",

@@ -48,12 +48,12 @@ def one_step(**changes: Any) -> CreateWorkflow:
 
 def activation(**changes: Any) -> ActivateAttempt:
     """ActivateStep, decoded."""
-    return decode.to_activate_step(an_activation_request(TASK, **changes), COORDINATOR, a_call())
+    return decode.to_activate_step(an_activation_request(**changes), COORDINATOR, a_call())
 
 
 def registration(**changes: Any) -> ActivateAttempt:
     """RegisterExecution, decoded."""
-    return decode.to_register_execution(a_registration_request(TASK, **changes), COORDINATOR, a_call())
+    return decode.to_register_execution(a_registration_request(**changes), COORDINATOR, a_call())
 
 
 def create_task(**changes: Any) -> CreateTask:

@@ -16,7 +16,7 @@ from taskstatus.domain.events import EventType
 from taskstatus.domain.progress import Progress
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import DurationSource
-from taskstatus.entrypoints.wire.values import EVENT_DATA_MAX_BYTES, SAFE_INTEGER
+from taskstatus.entrypoints.wire.values import DATA_MAX_DEPTH, EVENT_DATA_MAX_BYTES, SAFE_INTEGER
 
 from .requests import TRACEPARENT, WORKER, a_struct, decoded, some_data
 
@@ -213,7 +213,7 @@ def nested(depth: int) -> dict[str, Any]:
         ({"n": math.nan}, "data.value.n"),
         ({"n": -math.inf}, "data.value.n"),
         ({"a": {"b": [1, {"c": math.inf}]}}, "data.value.a.b[1].c"),
-        (nested(33), "data.value" + ".n" * 32),
+        (nested(DATA_MAX_DEPTH + 1), "data.value" + ".n" * DATA_MAX_DEPTH),
     ],
 )
 def test_e13_unsafe_value_is_answered_in_its_turn(fields: dict[str, Any], path: str) -> None:
@@ -225,7 +225,14 @@ def test_e13_unsafe_value_is_answered_in_its_turn(fields: dict[str, Any], path: 
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"n": SAFE_INTEGER}, {"n": -SAFE_INTEGER}, {"n": 0.5}, {"s": "页", "b": True, "z": None}, nested(32)],
+    [
+        {},
+        {"n": SAFE_INTEGER},
+        {"n": -SAFE_INTEGER},
+        {"n": 0.5},
+        {"s": "页", "b": True, "z": None},
+        nested(DATA_MAX_DEPTH),
+    ],
 )
 def test_e13_safe_value_passes(fields: dict[str, Any]) -> None:
     assert fault_of(**fields) is None

@@ -48,6 +48,8 @@ CREATE TABLE IF NOT EXISTS task (
     duration_ms BIGINT UNSIGNED NULL,
     duration_source VARBINARY(32) NULL,
     committed_at DATETIME(6) NOT NULL,
+    summary_schema VARBINARY(128) NOT NULL,
+    summary_data BLOB NULL,
     PRIMARY KEY (id),
     UNIQUE KEY task_client_key (workflow_id, client_task_key),
     KEY task_workflow (workflow_id, created_at, id),

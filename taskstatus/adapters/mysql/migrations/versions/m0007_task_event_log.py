@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS task_event_log (
     canonical_version TINYINT UNSIGNED NOT NULL,
     canonical MEDIUMBLOB NOT NULL,
     digest BINARY(32) NOT NULL,
+    shown_data BLOB NULL,
     PRIMARY KEY (task_id, task_version),
     KEY task_event_log_event (event_id),
     KEY task_event_log_trace (trace_id)
