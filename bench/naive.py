@@ -26,6 +26,7 @@ from bench import workload
 from bench.workload import Event
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.definitions.schemas import CompiledSchemas
 from taskstatus.adapters.mysql import rows_event, rows_outbox, rows_step, rows_task
 from taskstatus.adapters.mysql.engine import driver_url
 from taskstatus.adapters.mysql.hot_sql import INSERT_DEDUPS, INSERT_LEASES, INSERT_OUTBOX
@@ -33,6 +34,7 @@ from taskstatus.adapters.mysql.statements import MultiRow
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.domain.batch import Arrival, WorkingSet, evaluate
 from taskstatus.domain.commands import Caller, Credential, EventContent, EventData, StatedFields, TaskEventCommand
+from taskstatus.domain.definitions import OperationDefinition, generic_profile, shown_fields
 from taskstatus.domain.events import EXECUTION_EVENTS, EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id
 from taskstatus.domain.notifications import OutboxTools
@@ -124,11 +126,12 @@ class NaiveBuild:
             connect_args={"init_command": "SET SESSION time_zone='+00:00'"},
         )
         self._tools = OutboxTools(IdFactory(SystemClock(), SystemRandomness()).new, orjson.dumps)
+        self._schemas = CompiledSchemas()
 
     async def send(self, events: Sequence[Event]) -> int:
         """Record the events one by one; none is ever absorbed. Raises AssertionError for any other answer."""
         for event in events:
-            command = _command(event)
+            command = _command(event, self._content(event))
             async with self._engine.begin() as connection:
                 await self._record(connection, command)
         return 0
@@ -136,6 +139,34 @@ class NaiveBuild:
     async def close(self) -> None:
         """Close the connections."""
         await self._engine.dispose()
+
+    def _content(self, event: Event) -> EventContent:
+        content = EventContent(event_id=event.event_id, event_type=event.event_type, source_seq=event.source_seq)
+        if event.event_type is EventType.STEP_COMPLETED:
+            return replace(content, duration_ms=event.number * 1000)
+        if event.event_type is EventType.STEP_STARTED:
+            return content
+        return replace(
+            content,
+            progress=Progress(float(event.number), float(workload.PROGRESS_EVENTS), workload.PROGRESS_UNIT),
+            progress_seq=event.number,
+            phase_code=workload.PHASE,
+            data=self._data(generic_profile(workload.OPERATION)),
+        )
+
+    def _data(self, definition: OperationDefinition) -> EventData:
+        schema = definition.schema(workload.DATA_SCHEMA)
+        assert schema is not None
+        assert self._schemas.violation(schema, workload.DATA) is None
+        wire = Struct()
+        wire.update(workload.DATA)
+        return EventData(
+            schema=schema.name,
+            wire=wire.SerializeToString(deterministic=True),
+            value=workload.DATA,
+            shown=orjson.dumps(shown_fields(workload.DATA, schema.detail_fields)),
+            summary=orjson.dumps(shown_fields(workload.DATA, schema.summary_fields)),
+        )
 
     async def _record(self, connection: AsyncConnection, command: TaskEventCommand) -> None:
         rows = await _read(connection, command)
@@ -185,12 +216,12 @@ async def _execute(
     await connection.execute(statement, parameters)
 
 
-def _command(event: Event) -> TaskEventCommand:
+def _command(event: Event, content: EventContent) -> TaskEventCommand:
     execution = event.execution
     caller = Caller(workload.TENANT, workload.SCOPE, workload.WORKER)
     command = TaskEventCommand(
         caller=caller,
-        content=_content(event),
+        content=content,
         workflow_id=WorkflowId(execution.workflow_id),
         task_id=TaskId(execution.task_id),
         task_attempt=1,
@@ -210,20 +241,3 @@ def _command(event: Event) -> TaskEventCommand:
     )
     canonical, digest = canonicalize(command)
     return replace(command, canonical=canonical, digest=digest)
-
-
-def _content(event: Event) -> EventContent:
-    content = EventContent(event_id=event.event_id, event_type=event.event_type, source_seq=event.source_seq)
-    if event.event_type is EventType.STEP_COMPLETED:
-        return replace(content, duration_ms=event.number * 1000)
-    if event.event_type is EventType.STEP_STARTED:
-        return content
-    value = Struct()
-    value.update(workload.DATA)
-    return replace(
-        content,
-        progress=Progress(float(event.number), float(workload.PROGRESS_EVENTS), workload.PROGRESS_UNIT),
-        progress_seq=event.number,
-        phase_code=workload.PHASE,
-        data=EventData(workload.DATA_SCHEMA, value.SerializeToString(deterministic=True)),
-    )

@@ -45,6 +45,7 @@ _RESULT = orjson.dumps(
     }
 )
 
+_SHOWN = orjson.dumps(workload.DATA)
 _EVENT_CONSTANTS: dict[str, Any] = {
     "task_attempt": 1,
     "step_attempt": 1,
@@ -63,6 +64,7 @@ _EVENT_CONSTANTS: dict[str, Any] = {
     "duration_source": None,
     "canonical_version": CANONICAL_VERSION,
     "canonical": bytes(420),
+    "shown_data": _SHOWN,
 }
 """``canonical`` is as long as that of a progress event."""
 
@@ -206,6 +208,8 @@ def _count_up(event: Event, task: Row, step: Row) -> None:
         step[_STEP["progress_current"]], step[_STEP["progress_total"]] = event.number, workload.PROGRESS_EVENTS
         step[_STEP["progress_unit"]], step[_STEP["progress_seq"]] = workload.PROGRESS_UNIT, event.number
         step[_STEP["phase_code"]], step[_STEP["data_schema"]] = workload.PHASE, workload.DATA_SCHEMA
+        step[_STEP["shown_data"]] = task[_TASK["summary_data"]] = _SHOWN
+        task[_TASK["summary_schema"]] = workload.DATA_SCHEMA
 
 
 def _lease_row(task: Row, step: Row) -> Parameters:

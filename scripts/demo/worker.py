@@ -42,10 +42,9 @@ class StepWorker:
             async with self._worker.execution(context) as execution:
                 _narrate(execution, "begins", execution.last_answer)
                 result = await self._performances[context.operation_code](execution, question)
-                # The event names the result; the coordinator gets the way to it (E-13, W-5).
-                reference = {"resultRef": f"demo://{self._part.workdir.name}/{result.name}"}
-                answer = await execution.completed(data=EventData("demo.result.v1", reference))
+                answer = await execution.completed()
                 _narrate(execution, "is done", answer)
+                # The result itself never travels in an event; the coordinator gets the way to it (E-13, W-5).
                 return {"outcome": "completed", "resultRef": str(result), "taskVersion": answer.task_version}
         except StepError as error:
             _narrate(execution, f"fails: {error.code}", execution.last_answer)
@@ -68,7 +67,9 @@ class StepWorker:
         texts, pages = document.pages_of(prepared.text), []
         for number, text in enumerate(texts, start=1):
             pages.append(document.parse_page(text))
-            answer = await execution.progress(number, len(texts), "page", phase="PARSING")
+            counted = {"message": f"page {number} of {len(texts)}", "items": pages[-1].words.total()}
+            data = EventData("generic.progress.v1", counted)
+            answer = await execution.progress(number, len(texts), "page", phase="PARSING", data=data)
             _narrate(execution, f"has read page {number} of {len(texts)}", answer)
             await self._pause()
             if question.get("abandon"):

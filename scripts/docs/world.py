@@ -9,7 +9,6 @@ from typing import Any, cast
 import grpc
 import orjson
 from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2, status_pb2
 from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
 
@@ -253,10 +252,3 @@ def a_story(lanes: LaneConfig | None = None) -> Iterator[Story]:
     """A story in a world of its own; call ``begin`` first."""
     with TemporaryDirectory(prefix="taskstatus-docs-") as folder:
         yield Story(World(Path(folder), lanes))
-
-
-def request_class(method: str) -> type[Message]:
-    """The request of ``Service/Method``."""
-    service, _, name = method.partition("/")
-    found = next(each for each in SERVICES if each.name == service)
-    return GetMessageClass(found.methods_by_name[name].input_type)

@@ -52,7 +52,8 @@ def _install(venv: Path, python: Path, lock: Path, project: list[str]) -> None:
     remedy = "check the network and pip's index (pip config list), then run the same command again"
     _run([*pip, "--require-hashes", "-r", str(lock)], remedy)
     if project:
-        _run([*pip, *project], remedy)
+        # The build backend is in the lock too, so that nothing comes without its hash.
+        _run([*pip, "--no-build-isolation", *project], remedy)
 
 
 def _answers(python: Path) -> bool:

@@ -3,7 +3,7 @@
 A worker team adopts it in ten lines; ``command`` is a message of its own queue, with the context that the coordinator
 put there, and ``parse`` the team's own function::
 
-    from taskstatus.sdk import EventData, ExecutionContext, Worker, connect
+    from taskstatus.sdk import ExecutionContext, Worker, connect
 
     async def handle(command, target, service_token):
         context = ExecutionContext.from_dict(command["context"])
@@ -12,9 +12,8 @@ put there, and ``parse`` the team's own function::
                 for page in range(1, command["pages"] + 1):
                     parse(page)
                     await execution.progress(page, command["pages"], "page", phase="PARSING")
-                await execution.completed(data=EventData("document.parse.completed.v1", {"pages": command["pages"]}))
 
-An exception in the body is reported as the step's failure; a restarted worker goes on in its execution's sequence; a
+A normal end of the body is reported as the step's completion, an exception as its failure; a restarted worker goes on in its execution's sequence; a
 service that is down for a while is waited for, with the same event id; an answer may say that the attempt is no longer
 wanted (``must_stop``). ``taskstatus.sdk.testing`` is a fake service for the tests of users.
 

@@ -26,7 +26,10 @@ _ENDING: Final = frozenset({common_pb2.STEP_COMPLETED, common_pb2.STEP_FAILED})
 
 @dataclass(frozen=True, slots=True)
 class EventData:
-    """What belongs to one operation: a schema's name with its version, and a JSON object (16 KiB, no results)."""
+    """A JSON object (at most 16 KiB, no results) under a schema that the operation's definition registers.
+
+    Without a definition only ``generic.progress.v1`` is taken, with progress: ``message`` and ``items``.
+    """
 
     schema: str
     value: Mapping[str, Any]

@@ -24,7 +24,6 @@ from tests.docs.support import DOCS
 PAGE = DOCS / "one-event.md"
 ELSEWHERE = {
     "gateway_rest.endpoint": "the other transport",
-    "taskstatus.adapters.mysql.hot_sql": "constants",
     "taskstatus.adapters.wake_up": "a port that counts stands in",
     "relay.claims": "its statements are shown, a table in memory stands in",
     "relay.publisher_grpc": "a port that keeps the batch stands in",
@@ -39,9 +38,10 @@ NOT_OF_THIS_EVENT = {
 
 def modules_named() -> list[str]:
     """The modules of the walk, in the order of their first mention; the table at the end is no walk."""
+    # Not hot_sql: its texts are cached, so that a second run does not enter it.
     walk = PAGE.read_text().partition("## Where it could have stopped")[0]
     paths = re.findall(r"\]\(\.\./((?:taskstatus|relay|gateway_rest)/[\w/]+)\.py\)", walk)
-    return list(dict.fromkeys(path.replace("/", ".") for path in paths))
+    return [name for name in dict.fromkeys(path.replace("/", ".") for path in paths) if not name.endswith("hot_sql")]
 
 
 def test_page_names_modules_in_the_order_in_which_the_event_enters_them(journey: Journey) -> None:

@@ -7,7 +7,7 @@ been accepted is for other validators; here an accepted one must explain the sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -16,6 +16,7 @@ from taskstatus_pb.storage.v1 import canonical_pb2
 from taskstatus.domain.activation import ActivationRows, DefinitionOf, activate
 from taskstatus.domain.commands import ActivateAttempt, Caller, DynamicStep, EventContent, EventData, ReportedError
 from taskstatus.domain.definitions import generic_profile
+from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import (
     Recorded,
@@ -26,11 +27,13 @@ from taskstatus.domain.evolve import (
     with_sequence,
     with_version,
 )
+from taskstatus.domain.ids import TaskId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.progress import Progress
 from taskstatus.domain.records import EventRecord
 from taskstatus.domain.state import DurationSource, StepState, TaskState
+from tests.history.model import FinalTables, Fold, History, StepStatus
 
 _EPOCH = datetime(1970, 1, 1)
 _ACTIVATIONS = frozenset({EventType.STEP_ATTEMPT_ACTIVATED, EventType.EXECUTION_REGISTERED})
@@ -100,6 +103,44 @@ class Replay:
 
     def _put(self, steps: Iterable[StepState]) -> None:
         self.steps |= {(step.definition.step_id, step.attempt): step for step in steps}
+
+
+def fold_of(history: History, task_id: TaskId) -> Fold:
+    """The replay of a task's whole log, made once."""
+    if task_id not in history.folds:
+        history.folds[task_id] = _fold(history.tables, task_id)
+    return history.folds[task_id]
+
+
+def _fold(tables: FinalTables, task_id: TaskId) -> Fold:
+    replay = begin(tables.tasks[task_id], tables.steps_of(task_id))
+    shown: dict[int, tuple[str, list[StepStatus]]] = {}
+    contradictions: list[str] = []
+    is_complete = True
+    for record in tables.log_of(task_id):
+        try:
+            if record.task_version > 1:
+                replay.apply(record)
+        except (RefusedError, KeyError, AssertionError) as error:
+            contradictions.append(f"version {record.task_version} ({record.event_type}) cannot be replayed: {error!r}")
+            is_complete = False
+            break
+        contradictions.extend(_contradiction(replay, record))
+        shown[record.task_version] = _as_shown(replay)
+    return Fold(replay.task, replay.steps, shown, tuple(contradictions), is_complete)
+
+
+def _contradiction(replay: Replay, record: EventRecord) -> Iterator[str]:
+    task, step = replay.task, replay.steps.get((record.step_id, record.step_attempt))
+    folded = (task.version, task.lifecycle, task.business_status, task.health, step.version if step else 0)
+    recorded = (record.task_version, record.lifecycle, record.business_status, record.health, record.step_version)
+    if folded != recorded:
+        yield f"version {record.task_version} recorded {recorded}, the fold says {folded}"
+
+
+def _as_shown(replay: Replay) -> tuple[str, list[StepStatus]]:
+    steps = [(*key, str(step.version), step.lifecycle.value) for key, step in replay.steps.items()]
+    return replay.task.lifecycle.value, sorted(steps)
 
 
 def begin(task: TaskState, steps: Sequence[StepState]) -> Replay:

@@ -125,6 +125,24 @@ class FinalTables:
         return [step for step in self.steps.values() if step.task_id == task_id]
 
 
+StepStatus = tuple[str, int, str, str]
+"""(step, attempt, version, lifecycle) as a detail message shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What replaying one task's log gave."""
+
+    task: TaskState
+    steps: Mapping[tuple[str, int], StepState]
+    """By (step, attempt)."""
+    shown: Mapping[int, tuple[str, list[StepStatus]]]
+    """The task's lifecycle and its steps at each version."""
+    contradictions: tuple[str, ...]
+    """Versions whose event row says otherwise than the replay; after one that cannot be applied the replay ends."""
+    is_complete: bool
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """One run."""
@@ -141,3 +159,5 @@ class History:
     """The driver saw the faults end, every client answered and the relays idle before it read the tables."""
     notes: tuple[str, ...] = field(default=())
     """Defects that the driver itself met: an exception out of a port, a task that died, a call that never ended."""
+    folds: dict[TaskId, Fold] = field(default_factory=dict, compare=False, repr=False)
+    """Replays that validators share (``fold.fold_of``)."""

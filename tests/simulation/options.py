@@ -122,14 +122,14 @@ def _lanes(random: Random) -> LaneConfig:
 
 def _relay(random: Random) -> RelayConfig:
     return RelayConfig(
-        batch_rows=random.choice((1, 3, 10, 100)),
+        batch_rows=random.choice((2, 5, 20, 100)),
         lease_seconds=random.choice((1.5, 4.0)),
         publish_timeout_seconds=0.5,
         failure_budget=random.choice((1, 3, 20)),
         backoff_first_seconds=0.05,
         backoff_most_seconds=1.0,
-        poll_busy_seconds=0.01,
-        poll_idle_seconds=random.choice((0.25, 0.5)),
+        poll_busy_seconds=0.02,
+        poll_idle_seconds=random.choice((0.5, 2.0)),
         outage_first_seconds=0.05,
         outage_most_seconds=0.5,
     )

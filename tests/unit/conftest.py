@@ -6,7 +6,8 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
-from service_kit import Kit
+
+from tests.unit.service_kit import Kit
 
 settings.register_profile(
     "unit",

@@ -8,17 +8,19 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import orjson
-from factories import MONOTONIC_NOW, SCOPE, START, TENANT, UNIX_NOW
 
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
+from taskstatus.adapters.memory.definitions import MemoryRegistry
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.identity import ExecutionBinding, ExecutionGrant, HandleClaim, Role, ServiceIdentity
 from taskstatus.application.ids_factory import IdFactory
+from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.application.query import Queries
 from taskstatus.application.register import Registration
 from taskstatus.domain.commands import TaskEventCommand
+from taskstatus.domain.definitions import DataSchema, JsonObject, OperationDefinition, generic_profile
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EXECUTION_EVENTS
 from taskstatus.domain.ids import ExecutionId
@@ -28,6 +30,7 @@ from taskstatus.domain.records import ChangeSet, ReportResult, RunRecord
 from taskstatus.domain.state import StepState, TaskState
 from taskstatus.domain.verdicts import Refused, Verdict, result_or_raise
 from taskstatus.runtime.batch_commit import BatchCommit
+from tests.unit.factories import MONOTONIC_NOW, SCOPE, START, TENANT, UNIX_NOW
 
 T = TypeVar("T")
 TOKEN_SECONDS = 900.0
@@ -144,6 +147,40 @@ class RecordingObserver:
         """Of no interest here."""
 
 
+@dataclass
+class FakeDefinitions:
+    """Published definitions by operation, newest last; the generic profile for every other."""
+
+    published: dict[str, list[OperationDefinition]] = field(default_factory=dict)
+    unavailable: bool = False
+
+    def latest(self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str) -> OperationDefinition:
+        """The newest."""
+        return self._versions(operation_code)[-1]
+
+    async def bound(
+        self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str, version: int
+    ) -> OperationDefinition:
+        """That version."""
+        return next(known for known in self._versions(operation_code) if known.version == version)
+
+    def _versions(self, operation_code: str) -> list[OperationDefinition]:
+        if self.unavailable:
+            raise StoreUnavailableError("the definitions were never read")
+        return [generic_profile(operation_code), *self.published.get(operation_code, [])]
+
+
+@dataclass
+class FakeValidator:
+    """Finds what it is told to find."""
+
+    found: str | None = None
+
+    def violation(self, schema: DataSchema, value: JsonObject) -> str | None:
+        """The same for every value."""
+        return self.found
+
+
 class Kit:
     """Everything over one in-memory store."""
 
@@ -154,11 +191,12 @@ class Kit:
         self.reader = MemoryTaskReader(self.store)
         self.credentials = FakeCredentials(self.clock)
         self.wake_up = RecordingWakeUp()
+        self.definitions = MemoryRegistry()
         self.observer = RecordingObserver()
         ids = IdFactory(self.clock, CountingRandomness())
         self.tools = OutboxTools(new_id=ids.new, to_json=orjson.dumps)
         self.executions = ExecutionCommands(self.credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
-        self.registration = Registration(self.store, self.executions, ids, self.tools, self.wake_up)
+        self.registration = Registration(self.store, self.executions, ids, self.tools, self.wake_up, self.definitions)
         self.queries = Queries(self.reader)
         self.commit = BatchCommit(self.store, self.clock, self.tools, timedelta(days=7))
 

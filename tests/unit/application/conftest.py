@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from service_kit import Kit
+
+from tests.unit.service_kit import Kit
 
 from .reporting_kit import ReportingKit
 

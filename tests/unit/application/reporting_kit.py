@@ -6,7 +6,19 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from factories import (
+from taskstatus.adapters.canonical import canonicalize
+from taskstatus.adapters.definitions.schemas import CompiledSchemas
+from taskstatus.application.call_group import CallGroup
+from taskstatus.application.data_rules import DataRules
+from taskstatus.application.executions import BoundExecution
+from taskstatus.application.identity import Role, ServiceIdentity
+from taskstatus.application.report import EventDraft, Reporting
+from taskstatus.domain.commands import StatedFields, TaskEventCommand
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.events import EventType
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.verdicts import Verdict, refused
+from tests.unit.factories import (
     COORDINATOR,
     MONOTONIC_NOW,
     PARSER,
@@ -16,18 +28,7 @@ from factories import (
     an_activation,
     content,
 )
-from service_kit import Kit, a_service, drive
-
-from taskstatus.adapters.canonical import canonicalize
-from taskstatus.application.call_group import CallGroup
-from taskstatus.application.executions import BoundExecution
-from taskstatus.application.identity import Role, ServiceIdentity
-from taskstatus.application.report import EventDraft, Reporting
-from taskstatus.domain.commands import StatedFields, TaskEventCommand
-from taskstatus.domain.errors import RefusedError
-from taskstatus.domain.events import EventType
-from taskstatus.domain.reasons import Reason
-from taskstatus.domain.verdicts import Verdict, refused
+from tests.unit.service_kit import Kit, a_service, drive
 
 WORKER = a_service(PARSER, Role.WORKER)
 COORDINATOR_SERVICE = a_service(COORDINATOR, Role.COORDINATOR)
@@ -67,7 +68,9 @@ class ReportingKit:
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         self.writer = DirectWriter(kit)
-        self.reporting = Reporting(kit.executions, canonicalize, self.writer, kit.observer)
+        self.reporting = Reporting(
+            kit.executions, DataRules(kit.definitions, CompiledSchemas()), canonicalize, self.writer, kit.observer
+        )
         drive(kit.registration.create_workflow(a_workflow_command(a_task_spec("02_parse"))))
         self.bound = self.activate()
 

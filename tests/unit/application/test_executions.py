@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from factories import COORDINATOR, EXECUTOR, PARSER, an_id, step_event, task_event
-from service_kit import TOKEN_SECONDS, Kit, a_service, drive, execution_of
 
 from taskstatus.application.executions import ExecutionDirectory, IssuedCredentials
 from taskstatus.application.identity import Role
@@ -14,6 +12,8 @@ from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.reasons import Reason
+from tests.unit.factories import COORDINATOR, EXECUTOR, PARSER, an_id, step_event, task_event
+from tests.unit.service_kit import TOKEN_SECONDS, Kit, a_service, drive, execution_of
 
 from .reporting_kit import COORDINATOR_SERVICE, WORKER, ReportingKit
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from factories import COORDINATOR, OWNER, TASK_ID, TENANT, a_step, a_task, a_task_in, step_event, task_event
-from service_kit import Kit, a_service, drive
 
 from taskstatus.application.identity import Identity, Role, UserIdentity
 from taskstatus.application.query import TIMELINE_LIMIT_MAX
@@ -19,6 +17,8 @@ from taskstatus.domain.ids import format_task_id
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import Grant
+from tests.unit.factories import COORDINATOR, OWNER, TASK_ID, TENANT, a_step, a_task, a_task_in, step_event, task_event
+from tests.unit.service_kit import Kit, a_service, drive
 
 TASK = format_task_id(TASK_ID)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from factories import PARSER
-from service_kit import a_service, kinds_of, reason_of
 
 from taskstatus.application.identity import Role
 from taskstatus.application.ports_store import StoreUnavailableError
@@ -16,6 +14,8 @@ from taskstatus.domain.events import REPORTABLE_EVENTS, TASK_EVENTS, EventType
 from taskstatus.domain.ids import format_execution_id, format_task_id
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Refused
+from tests.unit.factories import PARSER
+from tests.unit.service_kit import a_service, kinds_of, reason_of
 
 from .reporting_kit import COORDINATOR_SERVICE, WORKER, ReportingKit
 

@@ -7,15 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from factories import (
-    START,
-    a_digest,
-    a_running_step,
-    a_task_in,
-    progress,
-    step_event,
-)
-
 from taskstatus.domain.commands import Caller, EventData, StatedFields
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import EventType
@@ -25,6 +16,14 @@ from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import SeenEvent
 from taskstatus.domain.verdicts import no_op
+from tests.unit.factories import (
+    START,
+    a_digest,
+    a_running_step,
+    a_task_in,
+    progress,
+    step_event,
+)
 
 Violation = Callable[[Judgement], Judgement]
 
@@ -75,7 +74,7 @@ def _bound(j: Judgement, **changes: Any) -> Judgement:
 
 
 def _faulty_data(j: Judgement, fault: RefusedError) -> Judgement:
-    return _content(j, data=EventData("parse.v1", b"", fault))
+    return _content(j, data=EventData("parse.v1", b"", fault=fault))
 
 
 def _other_execution(j: Judgement) -> Judgement:

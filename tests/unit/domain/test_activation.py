@@ -6,7 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from factories import (
+
+from taskstatus.application.executions import BoundExecution
+from taskstatus.domain.commands import ActivateAttempt
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.events import EventType
+from taskstatus.domain.ids import ExecutionId, TaskId, bucket_of_id
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.state import FailurePolicy
+from tests.unit.factories import (
     COORDINATOR_CALLER,
     EXECUTOR,
     PARSER,
@@ -21,16 +30,7 @@ from factories import (
     step_event,
     task_event,
 )
-from service_kit import Kit, drive, execution_of
-
-from taskstatus.application.executions import BoundExecution
-from taskstatus.domain.commands import ActivateAttempt
-from taskstatus.domain.errors import RefusedError
-from taskstatus.domain.events import EventType
-from taskstatus.domain.ids import ExecutionId, TaskId, bucket_of_id
-from taskstatus.domain.lifecycle import Lifecycle
-from taskstatus.domain.reasons import Reason
-from taskstatus.domain.state import FailurePolicy
+from tests.unit.service_kit import Kit, drive, execution_of
 
 RUNNING = Lifecycle.RUNNING
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from factories import a_step, a_task, an_activation, an_id, progress, step_event, task_event
 from hypothesis import given
 from hypothesis import strategies as st
-from service_kit import Kit, drive, reason_of
 
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
@@ -18,6 +16,8 @@ from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.projections import task_percent
 from taskstatus.domain.state import FailurePolicy, StepState
 from taskstatus.domain.verdicts import Refused, Verdict, result_or_raise
+from tests.unit.factories import a_step, a_task, an_activation, an_id, progress, step_event, task_event
+from tests.unit.service_kit import Kit, drive, reason_of
 
 from .reference import Expected, Sent, Step, Task
 

@@ -5,18 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from factories import (
-    BUCKET,
-    COORDINATOR,
-    COORDINATOR_CALLER,
-    OWNER,
-    a_digest,
-    a_step_spec,
-    a_task_command,
-    a_task_spec,
-    a_workflow_command,
-)
-from service_kit import Kit, drive
 
 from taskstatus.application.register import CreatedTask, CreatedWorkflow
 from taskstatus.domain.commands import CreateTask, CreateWorkflow
@@ -27,6 +15,18 @@ from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import Audience, Projection
 from taskstatus.domain.state import Grant
+from tests.unit.factories import (
+    BUCKET,
+    COORDINATOR,
+    COORDINATOR_CALLER,
+    OWNER,
+    a_digest,
+    a_step_spec,
+    a_task_command,
+    a_task_spec,
+    a_workflow_command,
+)
+from tests.unit.service_kit import Kit, drive
 
 VIEW_99 = Grant("USER", "u-99", "VIEW")
 ADMIN_99 = Grant("USER", "u-99", "ADMIN")

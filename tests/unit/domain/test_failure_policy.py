@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from factories import (
+
+from taskstatus.domain.business_status import GENERIC_STATUSES
+from taskstatus.domain.events import EventType
+from taskstatus.domain.health import Health, shown_health
+from taskstatus.domain.ids import ExecutionId
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.state import FailurePolicy
+from tests.unit.factories import (
     a_failure,
     a_registration,
     a_running_step,
@@ -14,15 +22,7 @@ from factories import (
     step_event,
     task_event,
 )
-from service_kit import Kit, drive
-
-from taskstatus.domain.business_status import GENERIC_STATUSES
-from taskstatus.domain.events import EventType
-from taskstatus.domain.health import Health, shown_health
-from taskstatus.domain.ids import ExecutionId
-from taskstatus.domain.lifecycle import Lifecycle
-from taskstatus.domain.reasons import Reason
-from taskstatus.domain.state import FailurePolicy
+from tests.unit.service_kit import Kit, drive
 
 RUNNING = Lifecycle.RUNNING
 POLICIES = [

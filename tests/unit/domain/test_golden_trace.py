@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from factories import (
+from taskstatus.domain.commands import TaskEventCommand
+from taskstatus.domain.events import EventType
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.progress import Progress
+from taskstatus.domain.records import ReportResult
+from tests.unit.factories import (
     a_step_spec,
     a_task_spec,
     a_workflow_command,
@@ -10,13 +15,7 @@ from factories import (
     step_event,
     task_event,
 )
-from service_kit import Kit, drive
-
-from taskstatus.domain.commands import TaskEventCommand
-from taskstatus.domain.events import EventType
-from taskstatus.domain.lifecycle import Lifecycle
-from taskstatus.domain.progress import Progress
-from taskstatus.domain.records import ReportResult
+from tests.unit.service_kit import Kit, drive
 
 STEPS = (
     a_step_spec("01_prepare", operation_code="FILE.PREPARE", expected_producer="file-service"),

@@ -7,7 +7,16 @@ from datetime import timedelta
 from itertools import combinations
 
 import pytest
-from factories import (
+
+from taskstatus.domain.commands import Caller, StatedFields
+from taskstatus.domain.events import EXECUTION_EVENTS, REPORTABLE_EVENTS, TASK_EVENTS, EventType
+from taskstatus.domain.guards import GUARDS, OLDEST_ACCEPTED_EVENT, judge
+from taskstatus.domain.ids import format_execution_id, format_task_id, format_workflow_id
+from taskstatus.domain.lifecycle import TARGET_OF_EVENT, Lifecycle
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.records import SeenEvent
+from taskstatus.domain.verdicts import Duplicate, no_op
+from tests.unit.factories import (
     COORDINATOR,
     EXECUTOR,
     OWNER,
@@ -24,16 +33,7 @@ from factories import (
     step_event,
     task_event,
 )
-from service_kit import Kit, reason_of
-
-from taskstatus.domain.commands import Caller, StatedFields
-from taskstatus.domain.events import EXECUTION_EVENTS, REPORTABLE_EVENTS, TASK_EVENTS, EventType
-from taskstatus.domain.guards import GUARDS, OLDEST_ACCEPTED_EVENT, judge
-from taskstatus.domain.ids import format_execution_id, format_task_id, format_workflow_id
-from taskstatus.domain.lifecycle import TARGET_OF_EVENT, Lifecycle
-from taskstatus.domain.reasons import Reason
-from taskstatus.domain.records import SeenEvent
-from taskstatus.domain.verdicts import Duplicate, no_op
+from tests.unit.service_kit import Kit, reason_of
 
 from .guard_violations import FURTHER, IN_ORDER, STATED_CONTRADICTIONS, as_stated, by_caller, good_judgement
 

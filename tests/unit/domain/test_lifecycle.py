@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from factories import START, a_running_step, a_step, a_task, a_task_in, step_event, task_event
-from service_kit import Kit, kinds_of, reason_of
 
 from taskstatus.domain.events import EventType
 from taskstatus.domain.lifecycle import TERMINAL, TRANSITIONS, Lifecycle, may_move
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import StepState
 from taskstatus.domain.verdicts import Verdict
+from tests.unit.factories import START, a_running_step, a_step, a_task, a_task_in, step_event, task_event
+from tests.unit.service_kit import Kit, kinds_of, reason_of
 
 STATES = tuple(Lifecycle)
 ACCEPTED, NO_OP, TERMINAL_ANSWER, REFUSED = "A", "=", "T", "x"

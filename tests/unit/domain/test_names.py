@@ -7,7 +7,6 @@ from collections.abc import Callable
 from urllib.parse import unquote
 
 import pytest
-from factories import TASK_ID, TENANT, WORKFLOW_ID, an_id
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from taskstatus.domain.channels import (
 )
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
+from tests.unit.factories import TASK_ID, TENANT, WORKFLOW_ID, an_id
 
 FORMS: list[tuple[Callable[[bytes], str], Callable[[str], bytes | None], str]] = [
     (ids.format_workflow_id, ids.parse_workflow_id, "wf_"),

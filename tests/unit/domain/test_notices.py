@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from factories import TASK_ID, a_step, a_task, a_task_in
 
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import format_task_id
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notices import Notice, notice_for
 from taskstatus.domain.state import FailurePolicy, StepError, StepState, TaskFailure, TaskState
+from tests.unit.factories import TASK_ID, a_step, a_task, a_task_in
 
 
 def of_step(policy: FailurePolicy, category: str = "SYSTEM", retryable: bool = True) -> Notice:

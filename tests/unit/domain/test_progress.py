@@ -6,7 +6,17 @@ import math
 from dataclasses import replace
 
 import pytest
-from factories import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskstatus.domain.events import EventType
+from taskstatus.domain.ids import ExecutionId
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.progress import FULL_POINTS, Progress, goes_back, weighted_percent
+from taskstatus.domain.projections import step_percent, task_percent
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.verdicts import result_or_raise
+from tests.unit.factories import (
     a_running_step,
     a_step,
     a_task,
@@ -17,17 +27,7 @@ from factories import (
     step_event,
     task_event,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from service_kit import Kit, drive, kinds_of, reason_of
-
-from taskstatus.domain.events import EventType
-from taskstatus.domain.ids import ExecutionId
-from taskstatus.domain.lifecycle import Lifecycle
-from taskstatus.domain.progress import FULL_POINTS, Progress, goes_back, weighted_percent
-from taskstatus.domain.projections import step_percent, task_percent
-from taskstatus.domain.reasons import Reason
-from taskstatus.domain.verdicts import result_or_raise
+from tests.unit.service_kit import Kit, drive, kinds_of, reason_of
 
 STARTED, PROGRESSED, COMPLETED = EventType.STEP_STARTED, EventType.STEP_PROGRESS, EventType.STEP_COMPLETED
 RUNNING = Lifecycle.RUNNING

@@ -9,20 +9,6 @@ from typing import Any
 
 import orjson
 import pytest
-from factories import (
-    START,
-    TASK_ID,
-    WORKFLOW_ID,
-    a_digest,
-    a_failure,
-    a_running_step,
-    a_task,
-    a_task_in,
-    progress,
-    step_event,
-    task_event,
-)
-from service_kit import Kit, drive
 
 from taskstatus.domain.commands import EventData
 from taskstatus.domain.events import EventType
@@ -39,6 +25,20 @@ from taskstatus.domain.projections import (
     timeline_event,
 )
 from taskstatus.domain.records import Audience, OutboxKind, OutboxRecord, Projection, TaskView
+from tests.unit.factories import (
+    START,
+    TASK_ID,
+    WORKFLOW_ID,
+    a_digest,
+    a_failure,
+    a_running_step,
+    a_task,
+    a_task_in,
+    progress,
+    step_event,
+    task_event,
+)
+from tests.unit.service_kit import Kit, drive
 
 SECRET = "do-not-show"
 RUNNING = Lifecycle.RUNNING

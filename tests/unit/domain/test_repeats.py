@@ -6,7 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from factories import (
+
+from taskstatus.domain.events import EventType
+from taskstatus.domain.ids import ExecutionId
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.verdicts import Accepted, result_or_raise
+from tests.unit.factories import (
     COORDINATOR,
     EXECUTOR,
     SCOPE,
@@ -20,13 +26,7 @@ from factories import (
     step_event,
     task_event,
 )
-from service_kit import Kit, drive, kinds_of, reason_of
-
-from taskstatus.domain.events import EventType
-from taskstatus.domain.ids import ExecutionId
-from taskstatus.domain.lifecycle import Lifecycle
-from taskstatus.domain.reasons import Reason
-from taskstatus.domain.verdicts import Accepted, result_or_raise
+from tests.unit.service_kit import Kit, drive, kinds_of, reason_of
 
 STARTED, PROGRESSED, COMPLETED = EventType.STEP_STARTED, EventType.STEP_PROGRESS, EventType.STEP_COMPLETED
 

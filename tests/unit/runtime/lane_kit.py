@@ -6,9 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from factories import a_step, a_task, an_id, step_event
-from service_kit import Kit
-
 from taskstatus.application.call_group import CallGroup
 from taskstatus.application.ports_store import TransactionAttempt, WriteTransaction
 from taskstatus.domain.commands import TaskEventCommand
@@ -17,6 +14,8 @@ from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.state import StepState
 from taskstatus.domain.verdicts import Verdict
 from taskstatus.runtime.lanes import LaneConfig, Lanes
+from tests.unit.factories import a_step, a_task, an_id, step_event
+from tests.unit.service_kit import Kit
 
 T = TypeVar("T")
 

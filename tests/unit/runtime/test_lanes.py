@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from factories import progress, step_event
-from service_kit import kinds_of, reason_of
 
 from taskstatus.application.call_group import CallGroup
 from taskstatus.domain.events import EventType
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Refused, result_or_raise
 from taskstatus.runtime.lanes import LaneConfig
+from tests.unit.factories import progress, step_event
+from tests.unit.service_kit import kinds_of, reason_of
 
 from .lane_kit import LaneKit, completed
 

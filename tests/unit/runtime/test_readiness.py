@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from service_kit import FakeClock
 
 from taskstatus.runtime.readiness import Readiness, ReadinessConfig
+from tests.unit.service_kit import FakeClock
 
 
 @dataclass

@@ -32,7 +32,7 @@ def adoption_snippet() -> str:
     """The code block of the package's docstring."""
     text = inspect.getdoc(taskstatus.sdk) or ""
     block = text.partition("::\n")[2]
-    lines = block.split("\n\nAn exception")[0].splitlines()
+    lines = block.split("\n\nA normal end")[0].splitlines()
     return textwrap.dedent("\n".join(lines))
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from factories import MONOTONIC_NOW, TASK_ID, UNIX_NOW
 from google.protobuf import struct_pb2
-from service_kit import a_service
 from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
 
 from taskstatus.application.identity import Role
@@ -14,6 +12,8 @@ from taskstatus.application.report import EventDraft
 from taskstatus.domain.ids import format_task_id
 from taskstatus.entrypoints.wire.call import CallInfo
 from taskstatus.entrypoints.wire.decode_event import to_event_draft
+from tests.unit.factories import MONOTONIC_NOW, TASK_ID, UNIX_NOW
+from tests.unit.service_kit import a_service
 
 COORDINATOR = a_service("coordinator", Role.COORDINATOR)
 WORKER = a_service("document-parser", Role.WORKER)

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from factories import a_failure, step_event, task_event
 from google.protobuf import struct_pb2
 from taskstatus_pb.storage.v1 import canonical_pb2
 from taskstatus_pb.v1 import common_pb2, report_service_pb2
@@ -20,6 +19,7 @@ from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.progress import Progress
 from taskstatus.domain.state import DurationSource
 from taskstatus.entrypoints.wire.values import canonical_message, canonical_request
+from tests.unit.factories import a_failure, step_event, task_event
 
 from .requests import a_task, a_workflow_request, decoded
 

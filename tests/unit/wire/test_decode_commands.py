@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from factories import EXECUTION_ID, TASK_ID, WORKFLOW_ID
 from taskstatus_pb.v1 import common_pb2, register_service_pb2
 
 from taskstatus.domain.commands import ActivateAttempt, CreateTask, CreateWorkflow
@@ -14,6 +13,7 @@ from taskstatus.domain.ids import format_execution_id, format_task_id, format_wo
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import FailurePolicy, Grant
 from taskstatus.entrypoints.wire import decode
+from tests.unit.factories import EXECUTION_ID, TASK_ID, WORKFLOW_ID
 
 from .requests import (
     COORDINATOR,

@@ -8,9 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from factories import START, TASK_ID, a_step, a_task, step_event
 from google.protobuf.message import Message
-from service_kit import FakeClock, Kit, a_service, drive
 from taskstatus_pb.v1 import common_pb2, query_service_pb2, report_service_pb2
 
 from taskstatus.application.access import METHOD_ROLES
@@ -27,6 +25,8 @@ from taskstatus.entrypoints.wire.dispatch import Dispatcher
 from taskstatus.entrypoints.wire.handlers import Handlers
 from taskstatus.entrypoints.wire.statuses import GRPC_CODE_NUMBERS, GRPC_STATUS
 from taskstatus.entrypoints.wire.trace import trace_id_of
+from tests.unit.factories import START, TASK_ID, a_step, a_task, step_event
+from tests.unit.service_kit import FakeClock, Kit, a_service, drive
 
 from .requests import TRACEPARENT, WORKER, a_call, an_event
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import orjson
 import pytest
-from factories import START, TASK_ID, a_step, a_task, step_event, task_event
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from hypothesis import given
-from service_kit import Kit, drive
 from taskstatus_pb.v1 import common_pb2
 
 from taskstatus.domain.events import EventType
 from taskstatus.domain.projections import render_detail, timeline_event
 from taskstatus.domain.records import EventRecord, TaskView, TimelinePage
 from taskstatus.entrypoints.wire import encode_view
+from tests.unit.factories import START, TASK_ID, a_step, a_task, step_event, task_event
+from tests.unit.service_kit import Kit, drive
 
 from .views import WRITABLE_EVENTS, events, views
 

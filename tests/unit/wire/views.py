@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from factories import BUCKET, TASK_ID, WORKFLOW_ID, a_task, an_envelope, an_id
 from hypothesis import strategies as st
 
 from taskstatus.domain.events import EventType
@@ -23,6 +22,7 @@ from taskstatus.domain.state import (
     StepState,
     TaskFailure,
 )
+from tests.unit.factories import BUCKET, TASK_ID, WORKFLOW_ID, a_task, an_envelope, an_id
 
 WRITABLE_EVENTS = sorted(
     {event for event in EventType if event.startswith(("STEP_", "TASK_"))}
@@ -52,6 +52,8 @@ execution_ids = st.integers(1, 1000).map(lambda number: ExecutionId(an_id(number
 amounts = st.floats(0, 1e12, allow_nan=False) | st.integers(0, 1000).map(float)
 progresses = st.builds(Progress, amounts, amounts, texts)
 sources = st.none() | st.sampled_from(DurationSource)
+
+shown = st.sampled_from((b"", b'{"pages":36,"ratio":0.5,"language":"zh","done":true,"none":null,"list":[1,{"a":2}]}'))
 
 definitions = st.builds(
     StepDefinition,
@@ -85,6 +87,8 @@ step_states = st.builds(
     progress=st.none() | progresses,
     phase_code=texts,
     phase_label=texts,
+    data_schema=texts,
+    shown_data=shown,
     error=st.none() | st.builds(StepError, texts, texts, texts, st.booleans(), texts),
     end_reason=texts,
     started_at=maybe_moments,
@@ -118,6 +122,8 @@ task_states = st.builds(
     duration_ms=milliseconds,
     duration_source=sources,
     committed_at=moments,
+    summary_schema=texts,
+    summary_data=shown,
 )
 views = st.builds(
     lambda task, steps, as_of: TaskView(task, in_display_order(steps), as_of),
@@ -157,4 +163,5 @@ events = st.builds(
     duration_source=sources,
     canonical=st.just(b""),
     digest=st.just(b""),
+    shown_data=shown,
 )
