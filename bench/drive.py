@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from bench.cpu import CpuMeter
+from bench.cpu import CpuMeter, yardstick_ms
 from bench.workload import Event, Window
 
 Send = Callable[[Sequence[Event]], Awaitable[int]]
@@ -32,6 +32,8 @@ class Outcome:
     cpu_seconds: dict[str, float] = field(default_factory=dict)
     began_unix: float = 0.0
     ended_unix: float = 0.0
+    yardstick_ms: float = 0.0
+    """See ``cpu.yardstick_ms``; taken before the load."""
     late_calls: int = 0
     """Paced load only: calls that had to wait for a free sender."""
 
@@ -55,13 +57,16 @@ class Driver:
         self._meter = meter
         self._warm_up = warm_up_seconds
         self._seconds = seconds
-        self._outcome = Outcome()
+        self._outcome = Outcome(yardstick_ms=yardstick_ms())
         self._stopped = asyncio.Event()
+        self._warm = asyncio.Event()
+        self._cold_senders = 0
         self._measuring = False
         self._latencies: list[float] = []
 
     async def closed(self, sends: Sequence[Send], windows: Sequence[Window]) -> Outcome:
         """Every sender sends its next call as soon as the last one was answered."""
+        self._cold_senders = len(sends)
         async with asyncio.TaskGroup() as group:
             for send, window in zip(sends, windows, strict=True):
                 group.create_task(self._send_all(send, window))
@@ -73,6 +78,7 @@ class Driver:
         free: asyncio.Queue[tuple[Send, Window]] = asyncio.Queue()
         for pair in zip(sends, windows, strict=True):
             free.put_nowait(pair)
+        self._warm.set()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._begin_calls(group, free, calls_per_second))
             await self._measure()
@@ -93,6 +99,10 @@ class Driver:
         free.put_nowait((send, window))
 
     async def _send_all(self, send: Send, window: Window) -> None:
+        await self._send_next(send, window)
+        self._cold_senders -= 1
+        if not self._cold_senders:
+            self._warm.set()
         while not self._stopped.is_set():
             await self._send_next(send, window)
 
@@ -110,8 +120,10 @@ class Driver:
             self._latencies.append((time.monotonic() - began) * 1000)
 
     async def _measure(self) -> None:
+        """From the end of the warm-up on, and not before every sender of a closed load has had an answer."""
         outcome = self._outcome
         await asyncio.sleep(self._warm_up)
+        await self._warm.wait()
         self._meter.start()
         outcome.began_unix, began, self._measuring = time.time(), time.monotonic(), True
         try:

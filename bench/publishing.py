@@ -45,7 +45,7 @@ class PublishRound:
 
     outcome: Outcome
     received: int
-    """Messages of the measured time; one per event unless newer ones stood for older ones."""
+    """Messages of the whole round, warm-up included; one per event unless newer ones stood for older ones."""
     receive_p50_ms: float
     receive_p99_ms: float
     acknowledged_p99_bound_ms: float
@@ -126,7 +126,7 @@ def _one_round(stack: BenchStack, plan: Plan, rate: Rate, pool: str, tasks: list
     delays = [1000 * delay for at, delay in observations if outcome.began_unix <= at < outcome.ended_unix]
     return PublishRound(
         outcome=outcome,
-        received=len(delays),
+        received=len(observations),
         receive_p50_ms=percentile(delays, 50),
         receive_p99_ms=percentile(delays, 99),
         acknowledged_p99_bound_ms=1000 * _quantile_bound(before, _histogram(stack), 0.99),

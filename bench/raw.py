@@ -78,6 +78,11 @@ _LEASE_ROW: ToRow = itemgetter(*rows_outbox.LEASE_COLUMNS)
 _OUTBOX_ROW: ToRow = itemgetter(*rows_outbox.COLUMNS)
 
 
+class _QuietCursor(aiomysql.Cursor):  # type: ignore[misc]
+    async def _show_warnings(self, conn: aiomysql.Connection) -> None:
+        """Nothing: the driver would ask for them after each upsert; SQLAlchemy's dialect leaves that out as well."""
+
+
 class RawBuild:
     """One connection with its batches; not for concurrent use."""
 
@@ -184,7 +189,7 @@ class RawBuild:
             await self._run(statement.text(len(rows)), flatten(rows))
 
     async def _run(self, statement: str, parameters: Parameters = ()) -> Sequence[Parameters]:
-        async with self._connection.cursor() as cursor:
+        async with self._connection.cursor(_QuietCursor) as cursor:
             await cursor.execute(statement, parameters or None)
             found: Sequence[Parameters] = await cursor.fetchall()
             return found

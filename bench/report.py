@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 
 import psutil
 
@@ -33,7 +34,7 @@ class RunResult:
     builds: Sequence[BuildResult]
     rates: Sequence[RateResult]
     checks: Sequence[Check]
-    servers: Mapping[str, str]
+    servers: Sequence[str]
 
     def per_second(self, name: str) -> float:
         """Median events per second of a build."""
@@ -66,14 +67,15 @@ def _data(result: RunResult) -> dict[str, object]:
 
 def _page(result: RunResult, made_at: datetime) -> str:
     machine = _machine()
-    used = ", ".join(f"{name} {number}" for name, number in _versions(result).items())
+    used = ", ".join(_versions(result))
     return "\n".join(
         [
             "# Bench of issue 3",
             "",
             f"{made_at:%Y-%m-%d %H:%M} UTC, {machine['cores']} cores and {machine['memory_gib']} GiB for servers,"
             f" service and load together. {used}. Medians of {result.plan.rounds} interleaved rounds of"
-            f" {result.plan.seconds:g} s. Made by `make bench`; what is measured, and how: `{METHOD}`.",
+            f" {result.plan.seconds:g} s. Speed of a core during the run: the fixed loop took {_yardstick(result)} ms."
+            f" Made by `make bench`; what is measured, and how: `{METHOD}`.",
             "",
             *_aims(result),
             "",
@@ -143,12 +145,14 @@ def _publishing(result: RunResult) -> list[str]:
         "rounds' p99",
         "publish acknowledged, p99",
         "received",
+        "calls begun late",
     )
     body = []
     for rate in result.rates:
         offered, reached = rate.offered_and_reached()
         p50, p99 = rate.received_ms()
-        received = sum(done.received for done in rate.rounds) / sum(done.outcome.events for done in rate.rounds)
+        received = sum(done.received for done in rate.rounds)
+        acknowledged = sum(done.outcome.acknowledged for done in rate.rounds)
         body.append(
             (
                 f"{offered:,}/s in calls of {rate.rate.per_call}",
@@ -156,15 +160,16 @@ def _publishing(result: RunResult) -> list[str]:
                 f"{p50:.1f} / {p99:.1f}",
                 ", ".join(f"{done.receive_p99_ms:.1f}" for done in rate.rounds),
                 f"≤ {rate.acknowledged_p99_bound_ms():g} ms",
-                f"{received:.1%}",
+                f"{received:,} of {acknowledged:,}",
+                f"{sum(done.outcome.late_calls for done in rate.rounds)}",
             )
         )
     return ["## Commit to publish", "", *_table(head, body)]
 
 
 def _checks(result: RunResult) -> list[str]:
-    body = [(c.name, f"{c.found:,}", f"{c.wanted:,}", "yes" if c.holds else "**NO**") for c in result.checks]
-    return ["## Rows afterwards", "", *_table(("check", "found", "must be", "holds"), body)]
+    body = [(c.stage, c.name, f"{c.found:,}", f"{c.wanted:,}", "yes" if c.holds else "**NO**") for c in result.checks]
+    return ["## Rows afterwards", "", *_table(("when", "check", "found", "must be", "holds"), body)]
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
@@ -176,9 +181,13 @@ def _machine() -> dict[str, object]:
     return {"cores": os.cpu_count(), "memory_gib": round(memory), "system": platform.system()}
 
 
-def _versions(result: RunResult) -> dict[str, str]:
-    return {
-        **result.servers,
-        "Python": platform.python_version(),
-        **{package: version(package) for package in PACKAGES},
-    }
+def _versions(result: RunResult) -> list[str]:
+    packages = [f"{package} {version(package)}" for package in PACKAGES]
+    return [*result.servers, f"Python {platform.python_version()}", *packages]
+
+
+def _yardstick(result: RunResult) -> str:
+    """Median and most of what the loads measured before they began."""
+    outcomes = [outcome for build in result.builds for outcome in build.outcomes]
+    times = [outcome.yardstick_ms for outcome in outcomes]
+    return f"{median(times):.0f} (at most {max(times):.0f})"

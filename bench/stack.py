@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bench import workload
 from scripts.stack import centrifugo, devkeys, ports, processes, programs, servers, services
-from scripts.stack.binaries import CENTRIFUGO, MYSQL, REDIS
 from scripts.stack.processes import Identity
 from scripts.stack.progress import Progress
 from scripts.stack.provide import Provider
@@ -32,7 +31,7 @@ class BenchStack:
     folder: Path
     database_url: str
     settings: dict[str, str]
-    versions: dict[str, str]
+    versions: tuple[str, ...]
     pids: dict[str, int]
     keys: devkeys.DevKeys
     _stack: ExitStack
@@ -97,7 +96,7 @@ def running_stack(folder: Path, progress: Progress) -> Iterator[BenchStack]:
             folder=folder,
             database_url=mysql.url,
             settings=_settings(mysql.url, redis.url, keys, realtime.ports),
-            versions={MYSQL.title: mysql.version, REDIS.title: redis.version, CENTRIFUGO.title: realtime.version},
+            versions=(mysql.version, redis.version, realtime.version),
             pids={"database": mysql.pid, "centrifugo": realtime.pid},
             keys=keys,
             _stack=stack,

@@ -24,6 +24,8 @@ DEDUPS = "SELECT COUNT(*) FROM task_event_dedup"
 COALESCED = """SELECT COUNT(*) FROM task_event_dedup WHERE INSTR(result, '"coalesced":true') > 0"""
 TASK_MESSAGES = "SELECT COUNT(*) FROM task_outbox WHERE aggregate_type = 'TASK'"
 NOT_PUBLISHED = "SELECT COUNT(*) FROM task_outbox WHERE status <> 'PUBLISHED'"
+AFTER_BUILDS, AT_THE_END = "after the builds", "at the end"
+
 EMPTY_OUTBOX = "TRUNCATE TABLE task_outbox"
 
 
@@ -31,6 +33,7 @@ EMPTY_OUTBOX = "TRUNCATE TABLE task_outbox"
 class Check:
     """One statement about the rows: what was found beside what must be."""
 
+    stage: str
     name: str
     found: int
     wanted: int
@@ -54,9 +57,9 @@ def check_rows(database_url: str, outcomes: Iterable[Outcome], prepared_tasks: i
     async def look(connection: AsyncConnection) -> list[Check]:
         events, coalesced = await _count(connection, EVENTS), await _count(connection, COALESCED)
         checks = [
-            *await _versions(connection, acknowledged, prepared_tasks),
-            Check("outbox messages = 2 × events", await _count(connection, TASK_MESSAGES), 2 * events),
-            Check("progress absorbed by later progress", coalesced, 0),
+            *await _versions(connection, AFTER_BUILDS, acknowledged, prepared_tasks),
+            Check(AFTER_BUILDS, "outbox messages = 2 × events", await _count(connection, TASK_MESSAGES), 2 * events),
+            Check(AFTER_BUILDS, "progress absorbed by later progress", coalesced, 0),
         ]
         await connection.exec_driver_sql(EMPTY_OUTBOX)
         return checks
@@ -68,19 +71,19 @@ def check_published(database_url: str, acknowledged: int, prepared_tasks: int) -
     """After the publishing rounds, with every event of the run: versions again, and nothing left unpublished."""
 
     async def look(connection: AsyncConnection) -> list[Check]:
-        checks = await _versions(connection, acknowledged, prepared_tasks)
-        return [*checks, Check("messages not published", await _count(connection, NOT_PUBLISHED), 0)]
+        checks = await _versions(connection, AT_THE_END, acknowledged, prepared_tasks)
+        return [*checks, Check(AT_THE_END, "messages not published", await _count(connection, NOT_PUBLISHED), 0)]
 
     return asyncio.run(_with_connection(database_url, look))
 
 
-async def _versions(connection: AsyncConnection, acknowledged: int, prepared_tasks: int) -> list[Check]:
+async def _versions(connection: AsyncConnection, stage: str, acknowledged: int, prepared_tasks: int) -> list[Check]:
     events, dedups = await _count(connection, EVENTS), await _count(connection, DEDUPS)
     coalesced = await _count(connection, COALESCED)
     return [
-        Check("tasks whose versions have a gap", await _count(connection, TASKS_WITH_A_GAP), 0),
-        Check("dedup rows = events + absorbed", dedups, events + coalesced),
-        Check("dedup rows = acknowledged events + created tasks", dedups, acknowledged + prepared_tasks),
+        Check(stage, "tasks whose versions have a gap", await _count(connection, TASKS_WITH_A_GAP), 0),
+        Check(stage, "dedup rows = events + absorbed", dedups, events + coalesced),
+        Check(stage, "dedup rows = acknowledged events + created tasks", dedups, acknowledged + prepared_tasks),
     ]
 
 

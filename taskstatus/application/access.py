@@ -30,6 +30,7 @@ METHOD_ROLES: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "taskstatus.v1.RegisterService/RenewExecution": _REPORTERS,
         "taskstatus.v1.ReportService/ReportEvent": _REPORTERS,
         "taskstatus.v1.ReportService/BatchReportEvents": _REPORTERS,
+        "taskstatus.v1.ReportService/BatchReportCompactEvents": _REPORTERS,
         "taskstatus.v1.BindExecutionService/BindExecution": _WORKERS,
         "taskstatus.v1.QueryService/GetTask": _READERS,
         "taskstatus.v1.QueryService/ListTaskEvents": _READERS,

@@ -92,6 +92,15 @@ class ExecutionCommands:
             return ExecutionGrant(binding, EXECUTION_EVENTS, claim.generation, float("inf"))
         raise RefusedError(Reason.UNAUTHENTICATED, "an execution token or handle is required")
 
+    def execution_of(self, token: str, handle: str) -> ExecutionId | None:
+        """The execution that a genuine credential names, without asking the store; None for anything else."""
+        try:
+            if token:
+                return self._credentials.open_token(token).binding.execution_id
+            return self._credentials.open_handle(handle).execution_id if handle else None
+        except RefusedError:
+            return None
+
     def issue(self, binding: ExecutionBinding, generation: int) -> IssuedCredentials:
         """A token and a handle for an execution."""
         token, expires_at = self._credentials.issue_token(binding, generation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from taskstatus.application.executions import BoundExecution, ExecutionCommands, binding_of
@@ -10,7 +11,7 @@ from taskstatus.application.ports_definitions import DefinitionRegistry
 from taskstatus.application.ports_runtime import WakeUp
 from taskstatus.application.ports_store import TaskStore, TransactionAttempt, WriteTransaction
 from taskstatus.domain.activation import Activation, ActivationRows, activate
-from taskstatus.domain.channels import check_owner_channel
+from taskstatus.domain.channels import check_user_channel
 from taskstatus.domain.commands import ActivateAttempt, Caller, CreateTask, CreateWorkflow, StepSpec, TaskSpec
 from taskstatus.domain.creation import add_task, create_workflow
 from taskstatus.domain.definitions import OperationDefinition
@@ -18,7 +19,7 @@ from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id, bucket_of_owner
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.reasons import Reason
-from taskstatus.domain.state import TaskState, WorkflowState
+from taskstatus.domain.state import Grant, TaskState, WorkflowState
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class Registration:
         """Create, or return what the same key created before. Raises RefusedError IDEMPOTENCY_CONFLICT."""
         caller = command.caller
         command = replace(command, tasks=tuple(self._with_policies(caller, task) for task in command.tasks))
-        check_owner_channel("ownerId", caller.tenant_id, command.owner_id)
+        check_user_channel("ownerId", caller.tenant_id, command.owner_id)
+        _check_grantees(caller, (*command.grants, *(grant for task in command.tasks for grant in task.grants)))
         bucket = bucket_of_owner(caller.tenant_id, command.owner_id)
         workflow_id = WorkflowId(self._ids.new(bucket))
         task_ids = [TaskId(self._ids.new(bucket)) for _ in command.tasks]
@@ -98,6 +100,7 @@ class Registration:
 
         Raises RefusedError WORKFLOW_NOT_FOUND, IDEMPOTENCY_CONFLICT.
         """
+        _check_grantees(command.caller, command.task.grants)
         task_id = TaskId(self._ids.new(bucket_of_id(command.workflow_id)))
         command = replace(command, task=self._with_policies(command.caller, command.task))
 
@@ -154,6 +157,12 @@ class Registration:
         return self._definitions.latest(
             envelope.tenant_id, envelope.authority_scope, envelope.task_type, operation_code
         )
+
+
+def _check_grantees(caller: Caller, grants: Sequence[Grant]) -> None:
+    for grant in grants:
+        if grant.principal_type == "USER":
+            check_user_channel("grants", caller.tenant_id, grant.principal_id)
 
 
 async def _activation_rows(tx: WriteTransaction, command: ActivateAttempt) -> ActivationRows:

@@ -74,15 +74,16 @@ class Reporting:
     async def _submit(self, draft: EventDraft | RefusedError, group: CallGroup) -> Awaitable[Verdict] | Refused:
         if isinstance(draft, RefusedError):
             return Refused(draft)
-        credential = (draft.execution_token or draft.execution_handle).encode()
-        if group.is_broken(credential):
+        execution_id = self._executions.execution_of(draft.execution_token, draft.execution_handle)
+        if execution_id is not None and group.is_broken(execution_id):
             return _unavailable("an earlier item of this execution must be sent again first")
         try:
             command = await self._resolve(draft)
         except RefusedError as refusal:
             return Refused(refusal)
         except StoreUnavailableError:
-            group.break_stream(credential)
+            if execution_id is not None:
+                group.break_stream(execution_id)
             return _unavailable("the store cannot be reached now")
         canonical, digest = self._canonicalize(command)
         return self._writer.submit(replace(command, canonical=canonical, digest=digest), group)

@@ -69,7 +69,7 @@ def activate(
     if existing is not None and existing.terms is not None:
         return _repeat(command, task, existing)
     _refuse_reused_command(command, rows)
-    _refuse_ended_task(task)
+    _refuse_ended(task, existing)
     _refuse_wrong_attempt(command, rows.attempts)
     _refuse_changed_definition(command, rows.attempts)
     _refuse_foreign_parent(command, task, rows.parent)
@@ -112,15 +112,18 @@ def _refuse_reused_command(command: ActivateAttempt, rows: ActivationRows) -> No
         )
 
 
-def _refuse_ended_task(task: TaskState) -> None:
+def _refuse_ended(task: TaskState, existing: StepState | None) -> None:
+    """Neither a task nor an attempt that has ended before it was activated is handed out."""
     if task.lifecycle.is_terminal:
         raise RefusedError(Reason.TERMINAL, "the task has ended")
+    if existing is not None and existing.lifecycle.is_terminal:
+        raise RefusedError(Reason.TERMINAL, "this attempt has ended; the next one may be activated")
 
 
 def _refuse_wrong_attempt(command: ActivateAttempt, attempts: Sequence[StepState]) -> None:
     """A retry is exactly the last attempt + 1, never after a success (R-6); a first one needs no predecessor."""
-    activated = [step for step in attempts if step.terms is not None]
-    last = activated[-1] if activated else None
+    spent = [step for step in attempts if step.terms is not None or step.lifecycle.is_terminal]
+    last = spent[-1] if spent else None
     number = last.attempt if last else 0
     if command.step_attempt <= number:
         raise RefusedError(Reason.STALE_ATTEMPT, "a later attempt exists")
@@ -201,7 +204,9 @@ def _new_attempt(
 ) -> Activation:
     origin = Origin(command.caller, command.command_id, command.trace_id, command.traceparent, rows.now)
     last = rows.attempts[-1] if rows.attempts else None
-    versioned = without_waiting_status(with_version(task, rows.now))
+    versioned = with_version(task, rows.now)
+    if last is not None:
+        versioned = without_waiting_status(versioned)
     step_version = (last.version if last else 0) + 1
     changes = ChangeSet()
     if last is not None:

@@ -116,6 +116,7 @@ class _Batch:
         last = self._acceptances[chain[-1]]
         is_same_stream = (
             last is not None
+            and not last.asks_for_person
             and last.command.content.event_type is EventType.STEP_PROGRESS
             and last.command.execution_id == command.execution_id
         )
@@ -184,7 +185,16 @@ class _Batch:
     def _collect_event(self, changes: ChangeSet, acceptance: Acceptance, tools: OutboxTools) -> None:
         command, task, step = acceptance.command, acceptance.task, acceptance.step
         changes.events.append(event_record(acceptance))
-        changes.outbox.extend(task_notifications(tools, task, step, command.content.event_type, command.traceparent))
+        changes.outbox.extend(
+            task_notifications(
+                tools,
+                task,
+                step,
+                command.content.event_type,
+                command.traceparent,
+                was_waiting=acceptance.was_waiting,
+            )
+        )
         lease = opened_lease(acceptance)
         if lease is not None:
             changes.opened_leases.append(lease)

@@ -36,7 +36,7 @@ def realtime_user(tenant_id: str, user_id: str) -> str:
     return f"{quote(tenant_id, safe='')}/{quote(user_id, safe='')}"
 
 
-def check_owner_channel(path: str, tenant_id: str, owner_id: str) -> None:
-    """Refuse an owner whose summary channel no client could subscribe to."""
-    if len(task_user_channel(tenant_id, owner_id)) > CHANNEL_MAX:
+def check_user_channel(path: str, tenant_id: str, user_id: str) -> None:
+    """Refuse a person whose summary channel no client could subscribe to."""
+    if len(task_user_channel(tenant_id, user_id)) > CHANNEL_MAX:
         raise invalid(path, f"makes a channel name of more than {CHANNEL_MAX} characters when percent-encoded")

@@ -10,6 +10,7 @@ from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.progress import Progress
+from taskstatus.domain.scrubbing import scrubbed
 from taskstatus.domain.state import DurationSource, FailurePolicy, Grant, StepError
 
 
@@ -59,8 +60,9 @@ class ReportedError:
     diagnostics_ref: str
 
     def settled(self) -> StepError:
-        """With the default filled in: another attempt may help."""
-        return StepError(self.category, self.code, self.message, self.retryable is not False, self.diagnostics_ref)
+        """As it is kept and shown: the message scrubbed, and by default another attempt may help (E-12)."""
+        retryable = self.retryable is not False
+        return StepError(self.category, self.code, scrubbed(self.message), retryable, self.diagnostics_ref)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,8 +136,12 @@ def _create_task(
 def effective_grants(workflow: WorkflowState, spec: TaskSpec) -> tuple[Grant, ...]:
     """The grants that become a task's rows: the workflow's and its own, or its own alone when sensitive (P-4)."""
     inherited = () if spec.sensitive else workflow.grants
-    by_principal = {(grant.principal_type, grant.principal_id): grant for grant in (*inherited, *spec.grants)}
-    return tuple(by_principal.values())
+    strongest: dict[tuple[str, str], Grant] = {}
+    for grant in (*inherited, *spec.grants):
+        key = (grant.principal_type, grant.principal_id)
+        if key not in strongest or grant.includes(strongest[key]):
+            strongest[key] = grant
+    return tuple(strongest.values())
 
 
 def _first_state(

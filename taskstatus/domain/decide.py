@@ -16,6 +16,7 @@ from taskstatus.domain.evolve import (
     with_version,
 )
 from taskstatus.domain.guards import OLDEST_ACCEPTED_EVENT, Judgement, judge, last_sequence
+from taskstatus.domain.notices import waits_for_person
 from taskstatus.domain.records import EventRecord, LeaseRecord, ReportResult, SeenEvent
 from taskstatus.domain.state import StepState, TaskState
 from taskstatus.domain.verdicts import Accepted, Verdict
@@ -45,6 +46,13 @@ class Acceptance:
     verdict: Accepted
     absorbs: bool
     """It took the version of an immediately preceding progress of the same execution (E-8)."""
+    was_waiting: bool
+    """Whether the task waited for a person before."""
+
+    @property
+    def asks_for_person(self) -> bool:
+        """Whether the event is what makes the task wait for a person; such a fact is never absorbed (O-3)."""
+        return waits_for_person(self.task) and not self.was_waiting
 
     @property
     def ends_run(self) -> bool:
@@ -67,7 +75,8 @@ def decide(command: TaskEventCommand, situation: Situation, absorbs: bool = Fals
     task, step = _evolve(judgement, absorbs)
     result = _result(task, step)
     gap = command.content.source_seq - last_sequence(judgement) - 1
-    return Acceptance(command, situation.received_at, task, step, Accepted(result, gap), absorbs)
+    was_waiting = waits_for_person(judgement.known_task)
+    return Acceptance(command, situation.received_at, task, step, Accepted(result, gap), absorbs, was_waiting)
 
 
 def _evolve(j: Judgement, absorbs: bool) -> tuple[TaskState, StepState | None]:

@@ -6,10 +6,11 @@ definition runs under the generic profile: its own lifecycle, free phases, and `
 
 from __future__ import annotations
 
-import fnmatch
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from taskstatus.domain.events import EXECUTION_EVENTS, EventType
 from taskstatus.domain.state import FailurePolicy
@@ -58,11 +59,16 @@ class OperationDefinition:
 
     def admits_producer(self, producer_id: str) -> bool:
         """Whether the producer may run the operation; the comparison is by bytes, with ``*`` as wildcard."""
-        return any(fnmatch.fnmatchcase(producer_id, pattern) for pattern in self.producers)
+        return any(_pattern(pattern).fullmatch(producer_id) for pattern in self.producers)
 
     def schema(self, name: str) -> DataSchema | None:
         """The schema of that name."""
         return next((schema for schema in self.schemas if schema.name == name), None)
+
+
+@lru_cache(maxsize=4_096)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in text.split("*")), re.DOTALL)
 
 
 GENERIC_PROGRESS_SCHEMA = DataSchema(

@@ -11,7 +11,7 @@ from taskstatus.domain.commands import EventContent
 from taskstatus.domain.durations import milliseconds_between
 from taskstatus.domain.events import EventType
 from taskstatus.domain.lifecycle import TARGET_OF_EVENT, Lifecycle
-from taskstatus.domain.progress import FULL_POINTS
+from taskstatus.domain.progress import FULL_POINTS, Progress, goes_back
 from taskstatus.domain.state import (
     TASK_ENDED,
     DurationSource,
@@ -45,7 +45,7 @@ def evolve_step(step: StepState, event: Recorded, version: int) -> StepState:
         phase_label=content.phase_label or step.phase_label,
         data_schema=content.data.schema if content.data else step.data_schema,
         shown_data=content.data.shown if content.data else step.shown_data,
-        progress=content.progress or step.progress,
+        progress=_furthest(step, content),
         progress_seq=max(step.progress_seq, content.progress_seq),
         credited_points=max(step.credited_points, _points(content)),
     )
@@ -57,6 +57,13 @@ def evolve_step(step: StepState, event: Recorded, version: int) -> StepState:
 def _step_status(step: StepState, target: Lifecycle) -> str:
     """The step's label when the event names none: kept, or the generic name of a lifecycle that it newly reaches."""
     return step.business_status if step.lifecycle is target else generic_name(target)
+
+
+def _furthest(step: StepState, content: EventContent) -> Progress | None:
+    """What is shown never goes back, not even by the end of the attempt."""
+    if content.progress is None or goes_back(step.progress, content.progress):
+        return step.progress
+    return content.progress
 
 
 def _points(content: EventContent) -> int:
@@ -111,7 +118,9 @@ def evolve_task_by_step(task: TaskState, before: StepState, after: StepState, ev
     content = event.content
     starts = content.event_type is EventType.STEP_STARTED and task.lifecycle is Lifecycle.PENDING
     lifecycle = Lifecycle.RUNNING if starts else task.lifecycle
-    business_status = content.business_status or _status_by_policy(after, content.event_type)
+    business_status = content.business_status
+    if not business_status and lifecycle is Lifecycle.RUNNING:
+        business_status = _status_by_policy(after, content.event_type)
     if not business_status:
         business_status = generic_name(lifecycle) if starts else task.business_status
     return replace(
@@ -130,6 +139,7 @@ def _with_summary(task: TaskState, content: EventContent) -> TaskState:
 
 
 def _status_by_policy(step: StepState, event_type: EventType) -> str:
+    """The waiting that a failure means; both statuses map to RUNNING, so a task elsewhere keeps its own (L-4)."""
     if event_type is not EventType.STEP_FAILED:
         return ""
     policy = step.definition.failure_policy

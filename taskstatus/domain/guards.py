@@ -133,6 +133,8 @@ def _operation_and_producer_match(j: Judgement) -> Verdict | None:
     command, stated = j.command, j.command.stated
     if stated.producer_id and stated.producer_id != command.caller.producer_id:
         return refused(Reason.PRODUCER_MISMATCH, "the producer stated is not the caller")
+    if stated.task_type and stated.task_type != j.known_task.envelope.task_type:
+        return refused(Reason.TOKEN_MISMATCH, "the task type stated is not the task's")
     if not j.is_step_event:
         return None
     definition = j.known_step.definition
@@ -153,9 +155,17 @@ def _run_attempt_and_execution_are_current(j: Judgement) -> Verdict | None:
     step = j.known_step
     if step.superseded or step.task_attempt != task.attempt:
         return late(Reason.STALE_ATTEMPT, task, step)
-    if command.execution_id is not None and (step.terms is None or step.terms.execution_id != command.execution_id):
+    named = command.execution_id or _stated_execution(command.stated)
+    if named is not None and (step.terms is None or step.terms.execution_id != named):
         return late(Reason.STALE_EXECUTION, task, step)
     return None
+
+
+def _stated_execution(stated: StatedFields) -> bytes | None:
+    """The execution that a coordinator means to end, where it says so; bytes that name none for an odd text."""
+    if not stated.execution_id:
+        return None
+    return parse_execution_id(stated.execution_id) or b""
 
 
 def _event_type_is_allowed(j: Judgement) -> Verdict | None:
@@ -283,7 +293,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         "operation and producer match",
         "E-2",
-        (Reason.PRODUCER_MISMATCH, Reason.OPERATION_MISMATCH),
+        (Reason.PRODUCER_MISMATCH, Reason.TOKEN_MISMATCH, Reason.OPERATION_MISMATCH),
         _operation_and_producer_match,
     ),
     Guard(
@@ -293,7 +303,12 @@ GUARDS: tuple[Guard, ...] = (
         _run_attempt_and_execution_are_current,
     ),
     Guard("event type is allowed", "E-1", (Reason.EVENT_TYPE_NOT_ALLOWED,), _event_type_is_allowed),
-    Guard("data is valid", "E-13", (Reason.PAYLOAD_TOO_LARGE, Reason.INVALID_ARGUMENT), _data_is_valid),
+    Guard(
+        "data is valid",
+        "L-5",
+        (Reason.SCHEMA_NOT_ALLOWED, Reason.SCHEMA_VIOLATION, Reason.PAYLOAD_TOO_LARGE, Reason.INVALID_ARGUMENT),
+        _data_is_valid,
+    ),
     Guard("event is young enough", "E-4", (Reason.EVENT_TOO_OLD,), _event_is_young_enough),
     Guard("source sequence rises", "E-5", (Reason.STALE_SEQUENCE,), _sequence_rises),
     Guard("progress rises", "E-8", (Reason.PROGRESS_NOT_MONOTONIC,), _progress_rises),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from taskstatus.domain.business_status import WAITING_USER_ACTION
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import TaskId, format_task_id
 from taskstatus.domain.state import FailurePolicy, StepState, TaskState
@@ -56,18 +57,46 @@ def notice_id(task_id: TaskId, task_version: int) -> str:
     return f"{format_task_id(task_id)}:{task_version}"
 
 
-def notice_for(event_type: EventType, task: TaskState, step: StepState | None) -> Notice | None:
-    """The notice of a committed fact, or None when the new state says enough."""
-    if event_type is EventType.STEP_FAILED and step is not None:
-        return _step_failed(task, step)
+def notice_for(
+    event_type: EventType, task: TaskState, step: StepState | None, *, was_waiting: bool = False
+) -> Notice | None:
+    """The notice of a committed fact, or None when the new state says enough.
+
+    ``was_waiting``: the task waited for a person before this fact already, so that its waiting is no news.
+    """
+    if event_type in (EventType.STEP_FAILED, EventType.STEP_TIMED_OUT) and step is not None:
+        return _step_failed(event_type, task, step)
     if event_type in (EventType.TASK_FAILED, EventType.TASK_TIMED_OUT):
         return _task_failed(event_type, task)
+    if waits_for_person(task) and not was_waiting:
+        return _needs_action(event_type, task, step)
     return None
 
 
-def _step_failed(task: TaskState, step: StepState) -> Notice:
+def waits_for_person(task: TaskState) -> bool:
+    """Whether the task shows that a person must act."""
+    return task.business_status == WAITING_USER_ACTION
+
+
+def _needs_action(event_type: EventType, task: TaskState, step: StepState | None) -> Notice:
+    return Notice(
+        notice_id=notice_id(task.envelope.task_id, task.version),
+        type=event_type,
+        level=WARNING,
+        title=f"{task.envelope.title} waits for you",
+        message=step.phase_label if step else "",
+        operation_code=step.definition.operation_code if step else "",
+        error_code="",
+        retryable=False,
+        requires_action=True,
+        actions=(VIEW_DETAILS,),
+    )
+
+
+def _step_failed(event_type: EventType, task: TaskState, step: StepState) -> Notice:
     error = step.error
-    waits_for_user = step.definition.failure_policy is FailurePolicy.WAIT_FOR_USER
+    timed_out = event_type is EventType.STEP_TIMED_OUT
+    waits_for_user = step.definition.failure_policy is FailurePolicy.WAIT_FOR_USER and not timed_out
     retryable = error.retryable if error else True
     actions = (
         (*_mending_actions(retryable, error.category if error else ""), VIEW_DETAILS)
@@ -77,9 +106,9 @@ def _step_failed(task: TaskState, step: StepState) -> Notice:
     name = step.definition.display_name or step.definition.step_id
     return Notice(
         notice_id=notice_id(task.envelope.task_id, task.version),
-        type=EventType.STEP_FAILED,
+        type=event_type,
         level=WARNING,
-        title=f"{task.envelope.title}: {name} failed",
+        title=f"{task.envelope.title}: {name} {'timed out' if timed_out else 'failed'}",
         message=error.message if error else "",
         operation_code=step.definition.operation_code,
         error_code=error.code if error else "",

@@ -25,10 +25,16 @@ class OutboxTools:
 
 
 def task_notifications(
-    tools: OutboxTools, task: TaskState, step: StepState | None, event_type: EventType, traceparent: str
+    tools: OutboxTools,
+    task: TaskState,
+    step: StepState | None,
+    event_type: EventType,
+    traceparent: str,
+    *,
+    was_waiting: bool = False,
 ) -> tuple[OutboxRecord, OutboxRecord]:
-    """The summary and the detail row of one task version."""
-    notice = notice_for(event_type, task, step)
+    """The summary and the detail row of one task version; ``was_waiting`` as in ``notice_for``."""
+    notice = notice_for(event_type, task, step, was_waiting=was_waiting)
     summary = render_summary(task, step, event_type, task.committed_at, notice)
     is_protected = event_type not in PASSING_FACTS or notice is not None
     audience = Audience.USERS if task.shared else Audience.OWNER

@@ -6,6 +6,7 @@ reached, so that retries and parallel steps neither count twice nor go back.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 FULL_POINTS = 10_000
@@ -24,17 +25,21 @@ class Progress:
         """Hundredths of a percent, truncated; None when the total is unknown."""
         if self.total <= 0:
             return None
-        return min(FULL_POINTS, int(self.current * FULL_POINTS / self.total))
+        scaled = self.current * FULL_POINTS
+        share = scaled / self.total if math.isfinite(scaled) else self.current / self.total * FULL_POINTS
+        return min(FULL_POINTS, int(share))
 
 
 def goes_back(known: Progress | None, reported: Progress) -> bool:
     """Whether the report is behind what this attempt already showed."""
     if known is None:
         return False
-    known_points, reported_points = known.points, reported.points
-    if known_points is not None and reported_points is not None:
-        return reported_points < known_points
-    return known.unit == reported.unit and known.total == reported.total and reported.current < known.current
+    if known.total == reported.total:
+        is_comparable = known.total > 0 or known.unit == reported.unit
+        return is_comparable and reported.current < known.current
+    if known.total > 0 and reported.total > 0:
+        return reported.current / reported.total < known.current / known.total
+    return False
 
 
 def percent_of_points(points: int) -> float:

@@ -34,6 +34,9 @@ class DurationSource(StrEnum):
     WALL_CLOCK_ESTIMATE = "WALL_CLOCK_ESTIMATE"
 
 
+PERMISSIONS = ("VIEW", "OPERATE", "ADMIN")
+"""Each includes the ones before it."""
+
 SUPERSEDED = "SUPERSEDED"
 TASK_ENDED = "TASK_ENDED"
 
@@ -217,6 +220,10 @@ class Grant:
     principal_type: str
     principal_id: str
     permission: str
+
+    def includes(self, other: Grant) -> bool:
+        """Whether this permission allows at least what the other's does."""
+        return PERMISSIONS.index(self.permission) >= PERMISSIONS.index(other.permission)
 
 
 @dataclass(frozen=True, slots=True)

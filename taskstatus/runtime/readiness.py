@@ -47,14 +47,23 @@ class Readiness:
     async def run_once(self) -> bool:
         """Probe once and tell a change; returns whether the process is ready."""
         now = self._clock.monotonic_seconds()
-        if await self._probe():
+        if await self._answers():
             self._last_success = now
+        if self._stopping.is_set():
+            return False
         ready = self._last_success is not None and now - self._last_success <= self._config.forgive_seconds
         if ready != self._ready:
             self._ready = ready
             logger.info("readiness changed", extra={"ready": ready})
             await self._on_change(ready)
         return ready
+
+    async def _answers(self) -> bool:
+        try:
+            return await self._probe()
+        except Exception:
+            logger.warning("the store could not be probed", exc_info=True)
+            return False
 
     def start(self) -> None:
         """Begin looking in the background."""

@@ -13,9 +13,9 @@ put there, and ``parse`` the team's own function::
                     parse(page)
                     await execution.progress(page, command["pages"], "page", phase="PARSING")
 
-A normal end of the body is reported as the step's completion, an exception as its failure; a restarted worker goes on in its execution's sequence; a
-service that is down for a while is waited for, with the same event id; an answer may say that the attempt is no longer
-wanted (``must_stop``). ``taskstatus.sdk.testing`` is a fake service for the tests of users.
+A normal end of the body is reported as the step's completion, an exception as its failure. A restarted worker goes on
+in its execution's sequence; a service that is down for a while is waited for, with the same event id; an answer may say
+that the attempt is no longer wanted (``must_stop``). ``taskstatus.sdk.testing`` is a fake service for users' own tests.
 
 Not there yet: the durable local outbox (a fact that outlasts the policy's patience raises UnavailableError), throttled
 progress, heartbeats, and the gRPC stream; every report is a unary call.

@@ -285,6 +285,12 @@ class _Report(_Servicer, report_service_pb2_grpc.ReportServiceServicer):
     ) -> report_service_pb2.BatchReportEventsResponse:
         return await self._serve(request, context, self._report_all)
 
+    async def BatchReportCompactEvents(  # noqa: N802
+        self, request: report_service_pb2.BatchReportCompactEventsRequest, context: Context
+    ) -> report_service_pb2.BatchReportCompactEventsResponse:
+        """The SDK reports in the full form only."""
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the fake server takes events in the full form")
+
     def _report_all(
         self, producer: str, request: report_service_pb2.BatchReportEventsRequest
     ) -> report_service_pb2.BatchReportEventsResponse:

@@ -12,10 +12,6 @@ import grpc
 import grpc.aio
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
-
-from taskstatus.adapters.clock import SystemClock
-from taskstatus.adapters.tokens.dev_tokens import DevPerson, DevService, mint_person_token, mint_service_token
-from taskstatus.application.identity import Role
 from taskstatus_pb.v1 import (
     bind_execution_service_pb2_grpc,
     common_pb2,
@@ -26,6 +22,10 @@ from taskstatus_pb.v1 import (
     report_service_pb2,
     report_service_pb2_grpc,
 )
+
+from taskstatus.adapters.clock import SystemClock
+from taskstatus.adapters.tokens.dev_tokens import DevPerson, DevService, mint_person_token, mint_service_token
+from taskstatus.application.identity import Role
 
 TENANT, SCOPE = "t-01", "content-platform"
 OWNER = "u-88"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.unit.service_kit import Kit
 
@@ -15,6 +15,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
+    phases=[Phase.explicit, Phase.generate],  # shrinking takes minutes where "make unit" has seconds
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("thorough", max_examples=2_000, deadline=None, print_blob=True)

@@ -22,6 +22,7 @@ from taskstatus.domain.commands import (
     TaskEventCommand,
     TaskSpec,
 )
+from taskstatus.domain.definitions import DataSchema, OperationDefinition, generic_profile
 from taskstatus.domain.events import EXECUTION_EVENTS, EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_owner, make_id
 from taskstatus.domain.lifecycle import Lifecycle
@@ -307,6 +308,20 @@ def a_workflow_command(*tasks: TaskSpec, **changes: Any) -> CreateWorkflow:
 def a_task_command(workflow_id: WorkflowId, task: TaskSpec, **changes: Any) -> CreateTask:
     """Add a task to a workflow."""
     return replace(CreateTask(COORDINATOR_CALLER, "cmd-task", workflow_id, task), **changes)
+
+
+def an_operation(operation_code: str = "DOCUMENT.PARSE", version: int = 1, **changes: Any) -> OperationDefinition:
+    """A published definition whose data may show ``pages`` in both projections and ``language`` in the detail."""
+    schema = DataSchema(
+        name="document.parse.v1",
+        events=frozenset({EventType.STEP_PROGRESS, EventType.STEP_COMPLETED}),
+        json_schema='{"properties": {"pages": {"type": "integer"}}, "type": "object"}',
+        detail_fields=("pages", "language"),
+        summary_fields=("pages",),
+        max_bytes=1024,
+    )
+    generic = generic_profile(operation_code)
+    return replace(generic, **{"version": version, "schemas": (schema,), **changes})
 
 
 def an_activation(task_id: TaskId = TASK_ID, step_id: str = "02_parse", attempt: int = 1, **changes: Any) -> Any:

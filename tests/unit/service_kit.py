@@ -16,11 +16,9 @@ from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.identity import ExecutionBinding, ExecutionGrant, HandleClaim, Role, ServiceIdentity
 from taskstatus.application.ids_factory import IdFactory
-from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.application.query import Queries
 from taskstatus.application.register import Registration
 from taskstatus.domain.commands import TaskEventCommand
-from taskstatus.domain.definitions import DataSchema, JsonObject, OperationDefinition, generic_profile
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EXECUTION_EVENTS
 from taskstatus.domain.ids import ExecutionId
@@ -145,40 +143,6 @@ class RecordingObserver:
 
     def lane_depth(self, queued: int) -> None:
         """Of no interest here."""
-
-
-@dataclass
-class FakeDefinitions:
-    """Published definitions by operation, newest last; the generic profile for every other."""
-
-    published: dict[str, list[OperationDefinition]] = field(default_factory=dict)
-    unavailable: bool = False
-
-    def latest(self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str) -> OperationDefinition:
-        """The newest."""
-        return self._versions(operation_code)[-1]
-
-    async def bound(
-        self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str, version: int
-    ) -> OperationDefinition:
-        """That version."""
-        return next(known for known in self._versions(operation_code) if known.version == version)
-
-    def _versions(self, operation_code: str) -> list[OperationDefinition]:
-        if self.unavailable:
-            raise StoreUnavailableError("the definitions were never read")
-        return [generic_profile(operation_code), *self.published.get(operation_code, [])]
-
-
-@dataclass
-class FakeValidator:
-    """Finds what it is told to find."""
-
-    found: str | None = None
-
-    def violation(self, schema: DataSchema, value: JsonObject) -> str | None:
-        """The same for every value."""
-        return self.found
 
 
 class Kit:

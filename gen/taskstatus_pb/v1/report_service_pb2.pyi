@@ -346,3 +346,133 @@ class BatchReportEventsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BatchReportEventsResponse: _TypeAlias = BatchReportEventsResponse  # noqa: Y015
+
+@_typing.final
+class CompactEvent(_message.Message):
+    """One event of an execution in the compact form."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTION_HANDLE_FIELD_NUMBER: _builtins.int
+    EVENT_ID_FIELD_NUMBER: _builtins.int
+    EVENT_TYPE_FIELD_NUMBER: _builtins.int
+    SOURCE_SEQ_FIELD_NUMBER: _builtins.int
+    OCCURRED_AT_US_FIELD_NUMBER: _builtins.int
+    DURATION_MS_FIELD_NUMBER: _builtins.int
+    DURATION_SOURCE_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    PROGRESS_SEQ_FIELD_NUMBER: _builtins.int
+    PHASE_CODE_FIELD_NUMBER: _builtins.int
+    PHASE_LABEL_FIELD_NUMBER: _builtins.int
+    BUSINESS_STATUS_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    execution_handle: _builtins.bytes
+    """The 42 bytes behind `exh_` of the execution's handle, base64url decoded."""
+    event_id: _builtins.bytes
+    """16 bytes; in the full form the same id is their 32 lower-case hex digits."""
+    event_type: _common_pb2.EventType.ValueType
+    """What happened."""
+    source_seq: _builtins.int
+    """Rises with every event of this execution."""
+    occurred_at_us: _builtins.int
+    """When it happened, in microseconds since 1970; 0 when not told."""
+    duration_ms: _builtins.int
+    """How long the execution took, in whole milliseconds."""
+    duration_source: _common_pb2.DurationSource.ValueType
+    """Where `duration_ms` comes from; missing: WORKER_MONOTONIC."""
+    progress_seq: _builtins.int
+    """Order of progress within the attempt."""
+    phase_code: _builtins.str
+    """A free name of the phase."""
+    phase_label: _builtins.str
+    """The phase for people."""
+    business_status: _builtins.str
+    """A registered status meant for the task."""
+    @_builtins.property
+    def progress(self) -> _common_pb2.Progress:
+        """How far the execution is."""
+
+    @_builtins.property
+    def data(self) -> Global___EventData:
+        """What belongs to the operation."""
+
+    @_builtins.property
+    def error(self) -> _common_pb2.EventError:
+        """The failure of STEP_FAILED."""
+
+    def __init__(
+        self,
+        *,
+        execution_handle: _builtins.bytes = ...,
+        event_id: _builtins.bytes = ...,
+        event_type: _common_pb2.EventType.ValueType = ...,
+        source_seq: _builtins.int = ...,
+        occurred_at_us: _builtins.int = ...,
+        duration_ms: _builtins.int | None = ...,
+        duration_source: _common_pb2.DurationSource.ValueType = ...,
+        progress: _common_pb2.Progress | None = ...,
+        progress_seq: _builtins.int = ...,
+        phase_code: _builtins.str = ...,
+        phase_label: _builtins.str = ...,
+        business_status: _builtins.str = ...,
+        data: Global___EventData | None = ...,
+        error: _common_pb2.EventError | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "data", b"data", "duration_ms", b"duration_ms", "error", b"error", "progress", b"progress"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "business_status", b"business_status", "data", b"data", "duration_ms", b"duration_ms", "duration_source", b"duration_source", "error", b"error", "event_id", b"event_id", "event_type", b"event_type", "execution_handle", b"execution_handle", "occurred_at_us", b"occurred_at_us", "phase_code", b"phase_code", "phase_label", b"phase_label", "progress", b"progress", "progress_seq", b"progress_seq", "source_seq", b"source_seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
+    _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ms) -> _WhichOneofReturnType__duration_ms | None: ...
+
+Global___CompactEvent: _TypeAlias = CompactEvent  # noqa: Y015
+
+@_typing.final
+class BatchReportCompactEventsRequest(_message.Message):
+    """Request of BatchReportCompactEvents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompactEvent]:
+        """The events, evaluated in order; 1–500."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___CompactEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchReportCompactEventsRequest: _TypeAlias = BatchReportCompactEventsRequest  # noqa: Y015
+
+@_typing.final
+class BatchReportCompactEventsResponse(_message.Message):
+    """Response of BatchReportCompactEvents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchReportEventsResult]:
+        """One result for each event, in the order sent."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___BatchReportEventsResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchReportCompactEventsResponse: _TypeAlias = BatchReportCompactEventsResponse  # noqa: Y015

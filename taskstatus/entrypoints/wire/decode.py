@@ -21,7 +21,15 @@ from taskstatus.domain.commands import (
     TaskSpec,
 )
 from taskstatus.domain.errors import RefusedError, invalid
-from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, parse_execution_id, parse_task_id, parse_workflow_id
+from taskstatus.domain.ids import (
+    ExecutionId,
+    TaskId,
+    WorkflowId,
+    format_execution_id,
+    parse_execution_id,
+    parse_task_id,
+    parse_workflow_id,
+)
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import FailurePolicy, Grant
 from taskstatus.entrypoints.wire.call import CallInfo
@@ -39,6 +47,7 @@ DEFAULT_HEARTBEAT_INTERVAL_SECONDS = 15
 DEFAULT_HEARTBEAT_TIMEOUT_SECONDS = 60
 HEARTBEAT_PERSIST_SECONDS = 15
 MAX_HEARTBEAT_TIMEOUT_SECONDS = 24 * 3600
+MAX_HEARTBEAT_INTERVAL_SECONDS = (MAX_HEARTBEAT_TIMEOUT_SECONDS - HEARTBEAT_PERSIST_SECONDS) // 3
 
 
 def caller_of(identity: ServiceIdentity) -> Caller:
@@ -56,7 +65,7 @@ def to_create_workflow(
         )
     tasks = tuple(_task_spec(f"initialTasks[{i}]", task) for i, task in enumerate(request.initial_tasks))
     _check_unique("initialTasks", "clientTaskKey", [task.client_task_key for task in tasks])
-    _, digest = canonical_request(request, without="command_id")
+    _, digest = canonical_request(request, without=("command_id",))
     return CreateWorkflow(
         caller=caller_of(identity),
         command_id=text.check_id("commandId", request.command_id, text.EVENT_ID_MAX),
@@ -93,7 +102,7 @@ def to_activate_step(
     request: register_service_pb2.ActivateStepRequest, identity: ServiceIdentity, call: CallInfo
 ) -> ActivateAttempt:
     """The command of ActivateStep."""
-    canonical, digest = canonical_request(request, without="command_id")
+    canonical, digest = canonical_request(request, without=("command_id", "task_id"))
     interval, timeout = _heartbeat(request)
     return ActivateAttempt(
         caller=caller_of(identity),
@@ -117,7 +126,7 @@ def to_register_execution(
     request: register_service_pb2.RegisterExecutionRequest, identity: ServiceIdentity, call: CallInfo
 ) -> ActivateAttempt:
     """The command of RegisterExecution."""
-    canonical, digest = canonical_request(request, without="command_id")
+    canonical, digest = canonical_request(_with_plain_parent(request), without=("command_id", "task_id"))
     interval, timeout = _heartbeat(request)
     key = text.check_step_id("clientStepKey", request.client_step_key, text.CLIENT_STEP_KEY_MAX)
     return ActivateAttempt(
@@ -136,6 +145,18 @@ def to_register_execution(
         trace_id=trace_id_of(call.traceparent),
         traceparent=call.traceparent,
     )
+
+
+def _with_plain_parent(
+    request: register_service_pb2.RegisterExecutionRequest,
+) -> register_service_pb2.RegisterExecutionRequest:
+    """The request with its parent in one text form, so that the form is outside the content."""
+    if not request.parent_execution_id:
+        return request
+    plain = register_service_pb2.RegisterExecutionRequest()
+    plain.CopyFrom(request)
+    plain.parent_execution_id = format_execution_id(known_execution_id(request.parent_execution_id))
+    return plain
 
 
 def _dynamic_step(request: register_service_pb2.RegisterExecutionRequest) -> DynamicStep:
@@ -285,6 +306,7 @@ class _HeartbeatTerms(Protocol):
 def _heartbeat(request: _HeartbeatTerms) -> tuple[int, int]:
     """(interval, timeout) in seconds; the timeout covers three intervals and the persist period (names.md)."""
     interval = request.heartbeat_interval_seconds or DEFAULT_HEARTBEAT_INTERVAL_SECONDS
+    _at_most("heartbeatIntervalSeconds", interval, MAX_HEARTBEAT_INTERVAL_SECONDS)
     shortest = 3 * interval + HEARTBEAT_PERSIST_SECONDS
     timeout = request.heartbeat_timeout_seconds or max(DEFAULT_HEARTBEAT_TIMEOUT_SECONDS, shortest)
     if timeout < shortest:

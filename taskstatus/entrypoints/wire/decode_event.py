@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from google.protobuf import json_format
 from taskstatus_pb.v1 import common_pb2, report_service_pb2
 
 from taskstatus.application.identity import ServiceIdentity
@@ -16,9 +15,16 @@ from taskstatus.domain.state import DurationSource
 from taskstatus.entrypoints.wire.call import CallInfo
 from taskstatus.entrypoints.wire.decode import finite
 from taskstatus.entrypoints.wire.trace import trace_id_of
-from taskstatus.entrypoints.wire.values import enum_name, find_data_fault, from_timestamp, whole_milliseconds
+from taskstatus.entrypoints.wire.values import (
+    enum_name,
+    find_data_fault,
+    from_timestamp,
+    struct_to_json,
+    whole_milliseconds,
+)
 
 MAX_SEQUENCE = 2**63 - 1
+ID_TEXT_MAX = 64
 ERROR_EVENTS = frozenset({EventType.STEP_FAILED, EventType.TASK_FAILED})
 
 
@@ -42,16 +48,23 @@ def to_event_draft(
 
 def _stated(request: report_service_pb2.ReportEventRequest) -> StatedFields:
     return StatedFields(
-        workflow_id=request.workflow_id,
-        task_id=request.task_id,
+        workflow_id=_short("workflowId", request.workflow_id, ID_TEXT_MAX),
+        task_id=_short("taskId", request.task_id, ID_TEXT_MAX),
         task_attempt=request.task_attempt,
-        step_id=request.step_id,
+        step_id=_short("stepId", request.step_id, text.STEP_ID_MAX),
         step_attempt=request.step_attempt,
-        execution_id=request.execution_id,
-        operation_code=request.operation_code,
-        producer_id=request.producer_id,
-        task_type=request.task_type,
+        execution_id=_short("executionId", request.execution_id, ID_TEXT_MAX),
+        operation_code=_short("operationCode", request.operation_code, text.CODE_MAX),
+        producer_id=_short("producerId", request.producer_id, text.CODE_MAX),
+        task_type=_short("taskType", request.task_type, text.CODE_MAX),
     )
+
+
+def _short(path: str, value: str, limit: int) -> str:
+    """Bounded, so that it may stand in logs; whether it matches is a guard's question."""
+    if len(value) > limit:
+        raise invalid(path, f"has {len(value)} characters, at most {limit} are allowed")
+    return value
 
 
 def _content(request: report_service_pb2.ReportEventRequest) -> EventContent:
@@ -104,7 +117,7 @@ def _data(data: report_service_pb2.EventData) -> EventData:
     schema = text.check_id("data.schema", data.schema, text.CODE_MAX)
     wire = data.value.SerializeToString(deterministic=True)
     fault = find_data_fault(data.value, len(wire))
-    value = {} if fault else json_format.MessageToDict(data.value)
+    value = {} if fault else struct_to_json(data.value)
     return EventData(schema, wire, value=value, fault=fault)
 
 

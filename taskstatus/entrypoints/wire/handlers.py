@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -22,6 +22,7 @@ from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import result_or_raise
 from taskstatus.entrypoints.wire import decode, encode, encode_view
 from taskstatus.entrypoints.wire.call import CallInfo
+from taskstatus.entrypoints.wire.compact import to_full_form
 from taskstatus.entrypoints.wire.decode_event import to_event_draft
 
 MAX_BATCH_EVENTS = 500
@@ -46,6 +47,7 @@ class Handlers:
             "taskstatus.v1.RegisterService/RenewExecution": self.renew_execution,
             "taskstatus.v1.ReportService/ReportEvent": self.report_event,
             "taskstatus.v1.ReportService/BatchReportEvents": self.batch_report_events,
+            "taskstatus.v1.ReportService/BatchReportCompactEvents": self.batch_report_compact_events,
             "taskstatus.v1.BindExecutionService/BindExecution": self.bind_execution,
             "taskstatus.v1.QueryService/GetTask": self.get_task,
             "taskstatus.v1.QueryService/ListTaskEvents": self.list_task_events,
@@ -96,16 +98,20 @@ class Handlers:
     async def batch_report_events(
         self, request: report_service_pb2.BatchReportEventsRequest, caller: ServiceIdentity, call: CallInfo
     ) -> Message:
-        if not 1 <= len(request.events) <= MAX_BATCH_EVENTS:
+        results = await self._report_all([_full(event, caller, call) for event in request.events])
+        return report_service_pb2.BatchReportEventsResponse(results=results)
+
+    async def batch_report_compact_events(
+        self, request: report_service_pb2.BatchReportCompactEventsRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        results = await self._report_all([_compact(event, caller, call) for event in request.events])
+        return report_service_pb2.BatchReportCompactEventsResponse(results=results)
+
+    async def _report_all(self, items: Sequence[_Item]) -> list[report_service_pb2.BatchReportEventsResult]:
+        if not 1 <= len(items) <= MAX_BATCH_EVENTS:
             raise invalid("events", f"must hold 1 to {MAX_BATCH_EVENTS} items")
-        drafts = [_draft_or_refusal(event, caller, call) for event in request.events]
-        verdicts = await self._service.reporting.report_all(drafts)
-        return report_service_pb2.BatchReportEventsResponse(
-            results=[
-                encode.batch_result(event.event_id, verdict)
-                for event, verdict in zip(request.events, verdicts, strict=True)
-            ]
-        )
+        verdicts = await self._service.reporting.report_all([draft for _, draft in items])
+        return [encode.batch_result(event_id, verdict) for (event_id, _), verdict in zip(items, verdicts, strict=True)]
 
     async def bind_execution(
         self, request: bind_execution_service_pb2.BindExecutionRequest, caller: ServiceIdentity, call: CallInfo
@@ -136,13 +142,22 @@ class Handlers:
         return encode.channel_token(await self._service.realtime.subscription(caller, request.task_id))
 
 
-def _draft_or_refusal(
-    event: report_service_pb2.ReportEventRequest, caller: ServiceIdentity, call: CallInfo
-) -> EventDraft | RefusedError:
+_Item = tuple[str, EventDraft | RefusedError]
+"""(event id as sent, the draft or why there is none)."""
+
+
+def _full(event: report_service_pb2.ReportEventRequest, caller: ServiceIdentity, call: CallInfo) -> _Item:
     try:
-        return to_event_draft(event, caller, call)
+        return event.event_id, to_event_draft(event, caller, call)
     except RefusedError as refusal:
-        return refusal
+        return event.event_id, refusal
+
+
+def _compact(event: report_service_pb2.CompactEvent, caller: ServiceIdentity, call: CallInfo) -> _Item:
+    try:
+        return _full(to_full_form(event), caller, call)
+    except RefusedError as refusal:
+        return event.event_id.hex(), refusal
 
 
 def missing_bearer() -> RefusedError:

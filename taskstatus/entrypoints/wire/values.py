@@ -10,12 +10,14 @@ from google.protobuf import struct_pb2, timestamp_pb2
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
 
+from taskstatus.domain.definitions import Json
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import CANONICAL_VERSION
 
 SAFE_INTEGER = 2**53
 EVENT_DATA_MAX_BYTES = 16 * 1024
+PATH_MAX = 200
 DATA_MAX_DEPTH = 16
 """JSON levels of ``data.value``; protobuf's own parsers end at about 33."""
 
@@ -55,11 +57,12 @@ def enum_name(path: str, enum: EnumDescriptor, number: int) -> str:
     return str(value.name)
 
 
-def canonical_request(message: Message, *, without: str) -> tuple[bytes, bytes]:
-    """(deterministic form, digest) of a request without its command id (ID-3, R-6)."""
+def canonical_request(message: Message, *, without: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """(deterministic form, digest) of a request without its command id and the ids that are keys already (ID-3)."""
     copy = type(message)()
     copy.CopyFrom(message)
-    copy.ClearField(without)
+    for name in without:
+        copy.ClearField(name)
     return canonical_message(copy)
 
 
@@ -85,9 +88,31 @@ def find_data_fault(value: struct_pb2.Struct, wire_size: int) -> RefusedError | 
     return _fault_in_struct(value, "data.value", 1)
 
 
+def struct_to_json(struct: struct_pb2.Struct) -> dict[str, Json]:
+    """The value as plain JSON; whole numbers become integers, as people wrote them."""
+    return {name: _value_to_json(value) for name, value in struct.fields.items()}
+
+
+def _value_to_json(value: struct_pb2.Value) -> Json:
+    match value.WhichOneof("kind"):
+        case "number_value":
+            number = value.number_value
+            return int(number) if number.is_integer() else number
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return struct_to_json(value.struct_value)
+        case "list_value":
+            return [_value_to_json(item) for item in value.list_value.values]
+        case _:
+            return None
+
+
 def _fault_in_struct(struct: struct_pb2.Struct, path: str, depth: int) -> RefusedError | None:
     if depth > DATA_MAX_DEPTH:
-        return invalid(path, f"is nested deeper than {DATA_MAX_DEPTH} levels")
+        return _invalid_at(path, f"is nested deeper than {DATA_MAX_DEPTH} levels")
     for name, value in struct.fields.items():
         fault = _fault_in_value(value, f"{path}.{name}", depth)
         if fault is not None:
@@ -103,17 +128,22 @@ def _fault_in_value(value: struct_pb2.Value, path: str, depth: int) -> RefusedEr
         return _fault_in_struct(value.struct_value, path, depth + 1)
     if kind == "list_value":
         if depth >= DATA_MAX_DEPTH:
-            return invalid(path, f"is nested deeper than {DATA_MAX_DEPTH} levels")
+            return _invalid_at(path, f"is nested deeper than {DATA_MAX_DEPTH} levels")
         for index, item in enumerate(value.list_value.values):
             fault = _fault_in_value(item, f"{path}[{index}]", depth + 1)
             if fault is not None:
                 return fault
-    return invalid(path, "holds no value") if kind is None else None
+    return _invalid_at(path, "holds no value") if kind is None else None
 
 
 def _fault_in_number(number: float, path: str) -> RefusedError | None:
     if not math.isfinite(number):
-        return invalid(path, "is not a finite number")
+        return _invalid_at(path, "is not a finite number")
     if abs(number) > SAFE_INTEGER and number == int(number):
-        return invalid(path, "is an integer beyond ±2⁵³, which JSON readers would round")
+        return _invalid_at(path, "is an integer beyond ±2⁵³, which JSON readers would round")
     return None
+
+
+def _invalid_at(path: str, description: str) -> RefusedError:
+    """An INVALID_ARGUMENT whose path stays short whatever the caller called its fields."""
+    return invalid(path if len(path) <= PATH_MAX else path[:PATH_MAX] + "…", description)

@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import struct_pb2, timestamp_pb2
+from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
 
 from taskstatus.application.identity import Role
-from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
 from tests.integration.service.conftest import Site
 from tests.support.clients import (
     COORDINATOR,

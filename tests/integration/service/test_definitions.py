@@ -8,11 +8,11 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import json_format, struct_pb2
+from taskstatus_pb.v1 import common_pb2, query_service_pb2, report_service_pb2
 
 from taskstatus.adapters.definitions.documents import parse_definitions
 from taskstatus.adapters.mysql.definition_table import DefinitionTable, NewDefinition
 from taskstatus.adapters.mysql.engine import open_database
-from taskstatus_pb.v1 import common_pb2, query_service_pb2, report_service_pb2
 from tests.integration.service.conftest import OpenSite, Site
 from tests.support.clients import SCOPE, TENANT, activate, new_task, step, unique
 from tests.support.databases import count_rows

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import grpc
 import pytest
+from taskstatus_pb.v1 import common_pb2, query_service_pb2, report_service_pb2
 
 from scripts.stack import servers
 from scripts.stack.devkeys import DevKeys
 from taskstatus.bootstrap import open_service
 from taskstatus.entrypoints.grpc.server import GrpcConfig, GrpcServer
-from taskstatus_pb.v1 import common_pb2, query_service_pb2, report_service_pb2
 from tests.integration.service.conftest import Site, settings_for
 from tests.support.clients import Tokens, activate, event_request, new_task, refusal_of
 from tests.support.commit_cutter import CommitCutter

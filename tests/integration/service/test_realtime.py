@@ -19,9 +19,9 @@ from centrifuge import (
     SubscriptionEventHandler,
     UnsubscribedContext,
 )
+from taskstatus_pb.v1 import query_service_pb2, realtime_service_pb2
 
 from scripts.stack.servers import RunningCentrifugo
-from taskstatus_pb.v1 import query_service_pb2, realtime_service_pb2
 from tests.integration.service.conftest import Site
 from tests.support.clients import OWNER, TENANT, Caller, new_task
 

@@ -6,8 +6,6 @@ import asyncio
 
 import grpc
 import pytest
-
-from taskstatus.application.identity import Role
 from taskstatus_pb.v1 import (
     bind_execution_service_pb2,
     common_pb2,
@@ -15,6 +13,8 @@ from taskstatus_pb.v1 import (
     register_service_pb2,
     report_service_pb2,
 )
+
+from taskstatus.application.identity import Role
 from tests.integration.service.conftest import OpenSite, Site
 from tests.support.clients import (
     Caller,

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
+from taskstatus_pb.v1 import common_pb2
 
 from gateway_rest.app import RestSettings, create_app
-from taskstatus_pb.v1 import common_pb2
 from tests.integration.service.conftest import Site
 from tests.support.clients import OWNER, activate, new_task, unique
 from tests.support.databases import count_rows

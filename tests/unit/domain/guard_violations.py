@@ -141,6 +141,11 @@ FURTHER: Mapping[str, tuple[str, Reason, Violation]] = {
         Reason.OPERATION_MISMATCH,
         lambda j: _stated(j, operation_code="FILE.PREPARE"),
     ),
+    "stated another task type": (
+        "operation and producer match",
+        Reason.TOKEN_MISMATCH,
+        lambda j: _stated(j, task_type="INVOICE_IMPORT"),
+    ),
     "another run is current": (
         "run, attempt and execution are current",
         Reason.STALE_ATTEMPT,
@@ -150,6 +155,16 @@ FURTHER: Mapping[str, tuple[str, Reason, Violation]] = {
         "run, attempt and execution are current",
         Reason.STALE_EXECUTION,
         _other_execution,
+    ),
+    "schema not registered": (
+        "data is valid",
+        Reason.SCHEMA_NOT_ALLOWED,
+        lambda j: _faulty_data(j, RefusedError(Reason.SCHEMA_NOT_ALLOWED, "not registered")),
+    ),
+    "value that does not fit": (
+        "data is valid",
+        Reason.SCHEMA_VIOLATION,
+        lambda j: _faulty_data(j, RefusedError(Reason.SCHEMA_VIOLATION, "does not fit")),
     ),
     "broken data": (
         "data is valid",

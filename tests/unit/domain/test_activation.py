@@ -27,6 +27,7 @@ from tests.unit.factories import (
     a_task_in,
     an_activation,
     an_id,
+    an_operation,
     step_event,
     task_event,
 )
@@ -267,3 +268,53 @@ def test_r4_parent_is_an_execution_of_this_run(kit: Kit) -> None:
     for parent in (an_id(51), an_id(99)):
         command = a_registration(first_task, parent_execution_id=ExecutionId(parent))
         assert refusal(kit, command) is Reason.EXECUTION_NOT_FOUND
+
+
+def test_l5_execution_is_bound_to_the_newest_definition_for_life(kit: Kit) -> None:
+    kit.put(a_task(), a_step(activated=False))
+    kit.definitions.definitions.append(an_operation(version=1))
+    bound = activate(kit, an_activation()).binding
+    kit.definitions.definitions.append(an_operation(version=2))
+
+    assert (bound.definition_version, bound.definition_task_type) == (1, "*")
+    assert activate(kit, an_activation()).binding == bound
+
+
+def test_l5_operation_without_a_definition_runs_under_the_generic_profile(kit: Kit) -> None:
+    kit.put(a_task(), a_step(activated=False))
+    assert activate(kit, an_activation()).binding.definition_version == 0
+
+
+@pytest.mark.parametrize("make", [an_activation, a_registration])
+def test_r5_producer_that_the_definition_does_not_admit_is_refused(kit: Kit, make: Any) -> None:
+    kit.put(a_task(), a_step(activated=False))
+    for operation in ("DOCUMENT.PARSE", "SEARCH.WEB"):
+        kit.definitions.definitions.append(an_operation(operation, producers=("other-*",)))
+    assert refusal(kit, make()) is Reason.PRODUCER_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("pattern", "admitted"),
+    [
+        ("*", True),
+        ("document-*", True),
+        (PARSER, True),
+        ("Document-*", False),
+        ("document", False),
+        ("*-pars?r", False),
+    ],
+)
+def test_l5_producer_pattern_knows_the_star_only(pattern: str, admitted: bool) -> None:
+    assert an_operation(producers=(pattern,)).admits_producer(PARSER) is admitted
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"), [(None, FailurePolicy.WAIT_FOR_USER), (FailurePolicy.FAIL_TASK, FailurePolicy.FAIL_TASK)]
+)
+def test_l5_dynamic_step_without_a_policy_takes_its_operations(
+    kit: Kit, named: FailurePolicy | None, expected: FailurePolicy
+) -> None:
+    kit.put(a_task())
+    kit.definitions.definitions.append(an_operation("SEARCH.WEB", failure_policy=FailurePolicy.WAIT_FOR_USER))
+    activate(kit, a_registration(failure_policy=named))
+    assert kit.step("dyn_search").definition.failure_policy is expected

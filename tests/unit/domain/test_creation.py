@@ -14,7 +14,7 @@ from taskstatus.domain.ids import WorkflowId, bucket_of_id, make_id
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import Audience, Projection
-from taskstatus.domain.state import Grant
+from taskstatus.domain.state import FailurePolicy, Grant
 from tests.unit.factories import (
     BUCKET,
     COORDINATOR,
@@ -25,6 +25,7 @@ from tests.unit.factories import (
     a_task_command,
     a_task_spec,
     a_workflow_command,
+    an_operation,
 )
 from tests.unit.service_kit import Kit, drive
 
@@ -238,3 +239,22 @@ def test_p1_grantee_whose_channel_would_be_too_long_is_refused(kit: Kit) -> None
     caller = replace(COORDINATOR_CALLER, tenant_id="|" * 64)
     command = a_workflow_command(grants=(Grant("USER", "%" * 64, "VIEW"),), caller=caller)
     assert refusal(kit, command).reason is Reason.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("named", "published", "expected"),
+    [
+        (None, None, FailurePolicy.FAIL_TASK),
+        (None, FailurePolicy.WAIT_FOR_USER, FailurePolicy.WAIT_FOR_USER),
+        (FailurePolicy.CONTINUE_WITH_WARNING, FailurePolicy.WAIT_FOR_USER, FailurePolicy.CONTINUE_WITH_WARNING),
+    ],
+)
+def test_l5_step_without_a_policy_takes_its_operations(
+    kit: Kit, named: FailurePolicy | None, published: FailurePolicy | None, expected: FailurePolicy
+) -> None:
+    kit.definitions.definitions.append(an_operation(failure_policy=published))
+    first = a_task_spec(steps=(a_step_spec(failure_policy=named),))
+    workflow = create(kit, a_workflow_command(first)).workflow
+    add(kit, a_task_command(workflow.workflow_id, replace(first, client_task_key="task-2")))
+
+    assert [step.definition.failure_policy for step in kit.tables.steps.values()] == [expected] * 2

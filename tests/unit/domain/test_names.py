@@ -14,7 +14,7 @@ from taskstatus.domain import ids, text
 from taskstatus.domain.channels import (
     CHANNEL_MAX,
     channel_of,
-    check_owner_channel,
+    check_user_channel,
     realtime_user,
     task_detail_channel,
     task_user_channel,
@@ -215,8 +215,8 @@ def test_p1_channel_names() -> None:
 def test_p1_channel_of_exactly_the_limit_passes() -> None:
     free = CHANNEL_MAX - len("task_user:") - 1
     tenant = "t" * 64
-    check_owner_channel("ownerId", tenant, "o" * (free - 64))
-    assert refused(check_owner_channel, "ownerId", tenant, "o" * (free - 63)) == "ownerId"
+    check_user_channel("ownerId", tenant, "o" * (free - 64))
+    assert refused(check_user_channel, "ownerId", tenant, "o" * (free - 63)) == "ownerId"
 
 
 def test_s1_ids_of_the_tests_are_ids() -> None:

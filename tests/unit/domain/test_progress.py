@@ -48,6 +48,7 @@ def at(source_seq: int, current: float, progress_seq: int = 0, **changes: object
         (progress(10), progress(11), False),
         (progress(10, 0), progress(9, 0), True),
         (progress(10, 0), progress(9, 0, "file"), False),
+        (progress(90), progress(10, 100, "file"), True),
         (progress(10, 100), progress(11, 1000), True),
         (progress(10, 0), progress(1, 100), False),
         (None, progress(0), False),
@@ -69,6 +70,11 @@ def test_e8_points_are_between_nothing_and_all(current: float, total: float) -> 
     points = Progress(min(current, total), total, "").points
     assert (points is None) is (total == 0)
     assert points is None or 0 <= points <= FULL_POINTS
+
+
+def test_e8_whole_percents_are_exact() -> None:
+    assert [Progress(float(done), 100.0, "").points for done in range(101)] == [done * 100 for done in range(101)]
+    assert [Progress(float(done), 36.0, "page").points for done in (9, 18, 27, 36)] == [2_500, 5_000, 7_500, 10_000]
 
 
 @pytest.mark.parametrize("amount", [1e305, 1.7e308, 5e-324])
@@ -241,3 +247,23 @@ def test_e8_task_progress_is_weighted_and_counts_a_retry_once(kit: Kit) -> None:
 def test_e8_no_weight_no_percentage(points: int, weight: int) -> None:
     percent = weighted_percent(points, weight)
     assert (percent is None) is (weight == 0)
+
+
+def test_o3_progress_that_asks_for_a_person_is_never_absorbed(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING, version=4), a_running_step())
+
+    verdicts = kit.report(at(2, 10, business_status="WAITING_USER_ACTION"), at(3, 20, business_status="RUNNING"))
+
+    assert kinds_of(verdicts) == ["Accepted", "Accepted"]
+    summaries = [row for row in kit.tables.outbox.values() if row.payload is not None]
+    assert [(row.aggregate_version, row.protected) for row in summaries] == [(5, True), (6, False)]
+
+
+def test_p3_waiting_that_goes_on_is_no_news(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING), a_running_step())
+
+    kit.report(at(2, 10, business_status="WAITING_USER_ACTION"))
+    kit.report(at(3, 20))
+
+    noticed = [b'"notice"' in row.payload for row in kit.tables.outbox.values() if row.payload is not None]
+    assert noticed == [True, False]

@@ -19,6 +19,7 @@ EXPECTED = {
     "taskstatus.v1.RegisterService/RenewExecution":           (False,   True,     True,   False, False),
     "taskstatus.v1.ReportService/ReportEvent":                (False,   True,     True,   False, False),
     "taskstatus.v1.ReportService/BatchReportEvents":          (False,   True,     True,   False, False),
+    "taskstatus.v1.ReportService/BatchReportCompactEvents":   (False,   True,     True,   False, False),
     "taskstatus.v1.BindExecutionService/BindExecution":       (False,   False,    True,   False, False),
     "taskstatus.v1.QueryService/GetTask":                     (True,    True,     True,   True,  True),
     "taskstatus.v1.QueryService/ListTaskEvents":              (True,    True,     True,   True,  True),

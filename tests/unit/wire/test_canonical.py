@@ -93,7 +93,7 @@ def test_e3_frozen_bytes() -> None:
 
 
 def test_id3_frozen_digests_of_requests() -> None:
-    assert canonical_request(a_workflow_request(), without="command_id")[1].hex() == WORKFLOW_DIGEST
+    assert canonical_request(a_workflow_request(), without=("command_id",))[1].hex() == WORKFLOW_DIGEST
     assert canonical_message(a_task())[1].hex() == TASK_DIGEST
 
 

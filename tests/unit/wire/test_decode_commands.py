@@ -191,8 +191,11 @@ def test_r10_every_failure_policy_arrives(policy: FailurePolicy) -> None:
     assert dynamic.failure_policy is policy
 
 
-def test_r10_failure_policy_not_given_fails_the_task() -> None:
-    assert one_step().tasks[0].steps[0].failure_policy is FailurePolicy.FAIL_TASK
+def test_l5_failure_policy_not_given_is_left_to_the_definition() -> None:
+    assert one_step().tasks[0].steps[0].failure_policy is None
+    dynamic = registration().dynamic
+    assert dynamic is not None
+    assert dynamic.failure_policy is None
 
 
 @pytest.mark.parametrize(
@@ -224,6 +227,12 @@ def test_id3_command_id_is_outside_the_content(make: Any) -> None:
 @pytest.mark.parametrize("make", [activation, registration])
 def test_id3_text_form_of_an_id_is_outside_the_content(make: Any) -> None:
     assert make().digest == make(task_id=TASK_ID.hex()).digest
+
+
+def test_id3_text_form_of_the_parent_is_outside_the_content() -> None:
+    forms = (format_execution_id(EXECUTION_ID), EXECUTION_ID.hex())
+    first, second = (registration(parent_execution_id=form).digest for form in forms)
+    assert first == second
 
 
 @pytest.mark.parametrize(
