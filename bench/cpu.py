@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 
 import psutil
 
 SELF = "client"
 FOREIGN = "foreign"
-
-YARDSTICK_ADDITIONS = 2_000_000
-
-
-def yardstick_ms() -> float:
-    """CPU milliseconds of a fixed loop: how fast a core is just now, for comparing figures of different days."""
-    began, total = time.process_time(), 0
-    for number in range(YARDSTICK_ADDITIONS):
-        total += number
-    return (time.process_time() - began) * 1000
 
 
 class CpuMeter:

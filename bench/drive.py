@@ -8,7 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from bench.cpu import CpuMeter, yardstick_ms
+from bench import yardsticks
+from bench.cpu import CpuMeter
 from bench.workload import Event, Window
 
 Send = Callable[[Sequence[Event]], Awaitable[int]]
@@ -32,8 +33,9 @@ class Outcome:
     cpu_seconds: dict[str, float] = field(default_factory=dict)
     began_unix: float = 0.0
     ended_unix: float = 0.0
-    yardstick_ms: float = 0.0
-    """See ``cpu.yardstick_ms``; taken before the load."""
+    loop_ms: float = 0.0
+    """See ``yardsticks``; taken before the load, as the next one."""
+    round_trip_us: float = 0.0
     late_calls: int = 0
     """Paced load only: calls that had to wait for a free sender."""
 
@@ -57,7 +59,7 @@ class Driver:
         self._meter = meter
         self._warm_up = warm_up_seconds
         self._seconds = seconds
-        self._outcome = Outcome(yardstick_ms=yardstick_ms())
+        self._outcome = Outcome(loop_ms=yardsticks.loop_ms(), round_trip_us=yardsticks.round_trip_us())
         self._stopped = asyncio.Event()
         self._warm = asyncio.Event()
         self._cold_senders = 0

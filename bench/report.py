@@ -74,7 +74,7 @@ def _page(result: RunResult, made_at: datetime) -> str:
             "",
             f"{made_at:%Y-%m-%d %H:%M} UTC, {machine['cores']} cores and {machine['memory_gib']} GiB for servers,"
             f" service and load together. {used}. Medians of {result.plan.rounds} interleaved rounds of"
-            f" {result.plan.seconds:g} s. Speed of a core during the run: the fixed loop took {_yardstick(result)} ms."
+            f" {result.plan.seconds:g} s. The machine during the run: {_yardsticks(result)}."
             f" Made by `make bench`; what is measured, and how: `{METHOD}`.",
             "",
             *_aims(result),
@@ -186,8 +186,10 @@ def _versions(result: RunResult) -> list[str]:
     return [*result.servers, f"Python {platform.python_version()}", *packages]
 
 
-def _yardstick(result: RunResult) -> str:
-    """Median and most of what the loads measured before they began."""
+def _yardsticks(result: RunResult) -> str:
     outcomes = [outcome for build in result.builds for outcome in build.outcomes]
-    times = [outcome.yardstick_ms for outcome in outcomes]
-    return f"{median(times):.0f} (at most {max(times):.0f})"
+    loops, trips = [o.loop_ms for o in outcomes], [o.round_trip_us for o in outcomes]
+    return (
+        f"the fixed loop took {median(loops):.0f} ms (at most {max(loops):.0f}),"
+        f" a round trip between threads over TCP {median(trips):.0f} µs (at most {max(trips):.0f})"
+    )

@@ -18,6 +18,7 @@ from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
 from taskstatus.adapters.definitions.registry import CachedRegistry
 from taskstatus.adapters.definitions.schemas import CompiledSchemas
+from taskstatus.adapters.mysql.audit_table import AuditTable
 from taskstatus.adapters.mysql.definition_table import DefinitionTable
 from taskstatus.adapters.mysql.engine import Database, PoolLimits, open_database
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
@@ -34,20 +35,23 @@ from taskstatus.adapters.wake_up import NoWakeUp, RedisWakeUp
 from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.ids_factory import IdFactory
+from taskstatus.application.ports_audit import RejectionAudit
 from taskstatus.application.ports_clock import Clock
 from taskstatus.application.ports_definitions import DefinitionRegistry
 from taskstatus.application.ports_runtime import EventWriter, WakeUp
 from taskstatus.application.ports_store import StoreUnavailableError, TaskReader, TaskStore
 from taskstatus.application.query import Queries
+from taskstatus.application.rate_limit import RateLimit, RateLimiter
 from taskstatus.application.realtime import Realtime
 from taskstatus.application.register import Registration
-from taskstatus.application.report import Reporting
+from taskstatus.application.report import Rejections, Reporting
 from taskstatus.application.service import TaskStatusService
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.entrypoints.grpc.server import GrpcConfig, GrpcServer
 from taskstatus.entrypoints.wire.call import Dispatch
 from taskstatus.entrypoints.wire.dispatch import Dispatcher
 from taskstatus.entrypoints.wire.handlers import Handlers
+from taskstatus.runtime.audit_writer import AuditConfig, AuditWriter
 from taskstatus.runtime.lanes import LaneConfig, Lanes
 from taskstatus.runtime.readiness import Readiness, ReadinessConfig
 from taskstatus.runtime.shielded_store import ShieldedStore
@@ -114,7 +118,10 @@ async def open_service(settings: Settings, server: GrpcHealth | None = None) -> 
         definitions = CachedRegistry(DefinitionTable(database.reader, database.writer))
         await definitions.start()
         stack.push_async_callback(definitions.stop)
-        parts = _Parts(settings, clock, reader, store, lanes, ids, tools, wake_up, metrics, definitions)
+        audit = AuditWriter(AuditTable(database.writer, ids), clock, metrics.audit_dropped, AuditConfig())
+        audit.start()
+        stack.push_async_callback(audit.stop)
+        parts = _Parts(settings, clock, reader, store, lanes, ids, tools, wake_up, metrics, definitions, audit)
         readiness = Readiness(_DatabaseProbe(database), _Announce(server), clock, ReadinessConfig())
         await readiness.run_once()
         readiness.start()
@@ -137,6 +144,7 @@ class _Parts:
     wake_up: WakeUp
     metrics: ServiceMetrics
     definitions: DefinitionRegistry
+    audit: RejectionAudit
 
     def service(self) -> TaskStatusService:
         settings, definitions = self.settings, self.definitions
@@ -152,7 +160,14 @@ class _Parts:
         return TaskStatusService(
             registration=Registration(self.store, executions, self.ids, self.tools, self.wake_up, definitions),
             executions=executions,
-            reporting=Reporting(executions, data_rules, canonicalize, self.lanes, self.metrics),
+            reporting=Reporting(
+                executions,
+                data_rules,
+                canonicalize,
+                self.lanes,
+                RateLimiter(self.clock, RateLimit(settings.events_per_second, settings.burst_events)),
+                Rejections(self.metrics, self.audit),
+            ),
             queries=queries,
             realtime=Realtime(realtime_tokens, queries, settings.centrifugo_public_url),
         )

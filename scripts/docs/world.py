@@ -24,6 +24,7 @@ from scripts.docs.ports import (
 )
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.definitions.schemas import CompiledSchemas
+from taskstatus.adapters.memory.audit import MemoryAudit
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
@@ -36,9 +37,10 @@ from taskstatus.application.identity import Role
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.ports_credentials import RealtimeTokens
 from taskstatus.application.query import Queries
+from taskstatus.application.rate_limit import RateLimit, RateLimiter
 from taskstatus.application.realtime import Realtime
 from taskstatus.application.register import Registration
-from taskstatus.application.report import Reporting
+from taskstatus.application.report import Rejections, Reporting
 from taskstatus.application.service import TaskStatusService
 from taskstatus.bootstrap import OneShard
 from taskstatus.domain.definitions import ANY_TASK_TYPE, DataSchema, OperationDefinition
@@ -130,7 +132,14 @@ class World:
         return TaskStatusService(
             registration=Registration(self.store, executions, ids, tools, self.wake_up, definitions),
             executions=executions,
-            reporting=Reporting(executions, data_rules, canonicalize, self.lanes, observer),
+            reporting=Reporting(
+                executions,
+                data_rules,
+                canonicalize,
+                self.lanes,
+                RateLimiter(self.clock, RateLimit()),
+                Rejections(observer, MemoryAudit()),
+            ),
             queries=queries,
             realtime=Realtime(cast(RealtimeTokens, None), queries, ""),
         )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from taskstatus.application.identity import ExecutionBinding, ExecutionGrant, ServiceIdentity
 from taskstatus.application.ports_clock import Clock
 from taskstatus.application.ports_credentials import ExecutionCredentials
-from taskstatus.application.ports_store import TaskReader
+from taskstatus.application.ports_store import StoreUnavailableError, TaskReader
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import EXECUTION_EVENTS
 from taskstatus.domain.ids import ExecutionId
@@ -28,17 +30,27 @@ class ExecutionDirectory:
 
     async def binding(self, execution_id: ExecutionId) -> ExecutionBinding:
         """The binding. Raises RefusedError EXECUTION_NOT_FOUND."""
-        cached = self._cache.get(execution_id)
-        if cached is not None:
+        if execution_id in self._cache:
             self._cache.move_to_end(execution_id)
-            return cached
-        found = await self._reader.execution_binding(execution_id)
+            return self._cache[execution_id]
+        found = (await self._reader.execution_bindings([execution_id])).get(execution_id)
         if found is None:
             raise execution_not_found()
-        self._cache[execution_id] = found
+        self.remember(found)
+        return found
+
+    async def prefetch(self, execution_ids: Iterable[ExecutionId]) -> None:
+        """Read those that are not known yet in one go, so that a batch does not ask one by one."""
+        missing = sorted(set(execution_ids) - self._cache.keys())
+        if len(missing) > 1:
+            for found in (await self._reader.execution_bindings(missing)).values():
+                self.remember(found)
+
+    def remember(self, binding: ExecutionBinding) -> None:
+        """Keep a binding; the least recently used one is forgotten."""
+        self._cache[binding.execution_id] = binding
         if len(self._cache) > self._size:
             self._cache.popitem(last=False)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,12 @@ class ExecutionCommands:
             binding = await self._directory.binding(claim.execution_id)
             return ExecutionGrant(binding, EXECUTION_EVENTS, claim.generation, float("inf"))
         raise RefusedError(Reason.UNAUTHENTICATED, "an execution token or handle is required")
+
+    async def prefetch(self, handles: Iterable[str]) -> None:
+        """Read the bindings behind genuine handles in one go; a store that is down is met again item by item."""
+        ids = [self.execution_of("", handle) for handle in handles if handle]
+        with contextlib.suppress(StoreUnavailableError):
+            await self._directory.prefetch(execution_id for execution_id in ids if execution_id is not None)
 
     def execution_of(self, token: str, handle: str) -> ExecutionId | None:
         """The execution that a genuine credential names, without asking the store; None for anything else."""

@@ -1,7 +1,8 @@
-"""Port of the audit of rejected reports (E-2, N-4): bounded, asynchronous, never on the write path."""
+"""Ports of the audit of rejected reports (E-2, N-4): bounded, asynchronous, never on the write path."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +20,7 @@ class RejectedReport:
     transport: str
     reason: Reason
     event_id: str
+    """Empty when the id itself was refused."""
     event_type: str
     task_id: TaskId | None
     step_id: str
@@ -31,4 +33,16 @@ class RejectionAudit(Protocol):
 
     def record(self, report: RejectedReport) -> None:
         """Queue one record without waiting; when the queue is full the record is counted and dropped."""
+        ...
+
+
+class AuditStore(Protocol):
+    """Where the records go; both methods raise StoreUnavailableError."""
+
+    async def append(self, reports: Sequence[RejectedReport]) -> None:
+        """Write all."""
+        ...
+
+    async def clean(self, before_unix: float, limit: int) -> int:
+        """Delete up to ``limit`` records received before a time in Unix seconds; how many there were."""
         ...

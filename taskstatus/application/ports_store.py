@@ -115,8 +115,8 @@ class TaskStore(Protocol):
 class TaskReader(Protocol):
     """Reads outside write transactions, from the writer database; every method raises StoreUnavailableError."""
 
-    async def execution_binding(self, execution_id: ExecutionId) -> ExecutionBinding | None:
-        """What an activated execution is bound to; immutable, so it may be cached."""
+    async def execution_bindings(self, ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, ExecutionBinding]:
+        """What activated executions are bound to; immutable, so it may be cached. Unknown ids are absent."""
         ...
 
     async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:

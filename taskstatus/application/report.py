@@ -9,13 +9,16 @@ from taskstatus.application.call_group import CallGroup
 from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands
 from taskstatus.application.identity import ServiceIdentity
+from taskstatus.application.ports_audit import RejectedReport, RejectionAudit
 from taskstatus.application.ports_runtime import Canonicalizer, EventWriter, ServiceObserver
 from taskstatus.application.ports_store import StoreUnavailableError
+from taskstatus.application.rate_limit import RateLimiter
 from taskstatus.domain.commands import Caller, Credential, EventContent, StatedFields, TaskEventCommand
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import COORDINATOR_STEP_EVENTS, REPORTABLE_EVENTS, TASK_EVENTS
 from taskstatus.domain.ids import parse_task_id
-from taskstatus.domain.reasons import Reason
+from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
+from taskstatus.domain.text import STEP_ID_MAX, is_refused_id
 from taskstatus.domain.verdicts import Refused, Verdict
 
 UNAVAILABLE_RETRY_SECONDS = 1.0
@@ -37,6 +40,18 @@ class EventDraft:
     traceparent: str
 
 
+@dataclass(frozen=True, slots=True)
+class UndecodedEvent:
+    """An item that could not even be decoded, with its refusal; ``event_id`` is empty when it was at fault itself."""
+
+    caller: ServiceIdentity
+    transport: str
+    event_id: str
+    refusal: RefusedError
+    received_unix: float
+    trace_id: bytes | None
+
+
 class Reporting:
     """Resolves drafts to commands and hands them to the lanes."""
 
@@ -46,34 +61,37 @@ class Reporting:
         data_rules: DataRules,
         canonicalize: Canonicalizer,
         writer: EventWriter,
-        observer: ServiceObserver,
+        limiter: RateLimiter,
+        rejections: Rejections,
     ) -> None:
-        self._data_rules = data_rules
         self._executions = executions
+        self._data_rules = data_rules
         self._canonicalize = canonicalize
         self._writer = writer
-        self._observer = observer
+        self._limiter = limiter
+        self._rejections = rejections
 
-    async def report(self, draft: EventDraft) -> Verdict:
-        """The verdict of one event, after its commit."""
+    async def report(self, draft: EventDraft | UndecodedEvent) -> Verdict:
+        """The verdict of one event, after its commit. Raises RefusedError RATE_LIMITED."""
         return (await self.report_all([draft]))[0]
 
-    async def report_all(self, drafts: Sequence[EventDraft | RefusedError]) -> list[Verdict]:
-        """One verdict for each draft, in order; an item that could not even be decoded is its refusal.
+    async def report_all(self, drafts: Sequence[EventDraft | UndecodedEvent]) -> list[Verdict]:
+        """One verdict for each draft of one caller, in order. Raises RefusedError RATE_LIMITED for the call.
 
         Resolving and enqueuing happen in order, so that the events of one execution stay in the order sent.
         """
+        self._limiter.admit(drafts[0].caller, len(drafts))
+        await self._executions.prefetch(draft.execution_handle for draft in drafts if isinstance(draft, EventDraft))
         group = CallGroup()
         pending = [await self._submit(draft, group) for draft in drafts]
         verdicts = [item if isinstance(item, Refused) else await item for item in pending]
         for draft, verdict in zip(drafts, verdicts, strict=True):
-            transport = draft.transport if isinstance(draft, EventDraft) else "undecoded"
-            self._observer.event_judged(transport, verdict)
+            self._rejections.judged(draft, verdict)
         return verdicts
 
-    async def _submit(self, draft: EventDraft | RefusedError, group: CallGroup) -> Awaitable[Verdict] | Refused:
-        if isinstance(draft, RefusedError):
-            return Refused(draft)
+    async def _submit(self, draft: EventDraft | UndecodedEvent, group: CallGroup) -> Awaitable[Verdict] | Refused:
+        if isinstance(draft, UndecodedEvent):
+            return Refused(draft.refusal)
         execution_id = self._executions.execution_of(draft.execution_token, draft.execution_handle)
         if execution_id is not None and group.is_broken(execution_id):
             return _unavailable("an earlier item of this execution must be sent again first")
@@ -157,6 +175,41 @@ class Reporting:
             trace_id=draft.trace_id,
             traceparent=draft.traceparent,
         )
+
+
+class Rejections:
+    """Counts every verdict, and keeps a record of each refusal that is the reporter's own doing (E-2, N-4)."""
+
+    def __init__(self, observer: ServiceObserver, audit: RejectionAudit) -> None:
+        self._observer = observer
+        self._audit = audit
+
+    def judged(self, draft: EventDraft | UndecodedEvent, verdict: Verdict) -> None:
+        """One event was answered."""
+        self._observer.event_judged(draft.transport, verdict)
+        if isinstance(verdict, Refused) and verdict.error.reason not in RETRYABLE_REASONS:
+            self._audit.record(_rejected(draft, verdict.error.reason))
+
+
+def _rejected(draft: EventDraft | UndecodedEvent, reason: Reason) -> RejectedReport:
+    return RejectedReport(
+        tenant_id=draft.caller.tenant_id,
+        authority_scope=draft.caller.authority_scope,
+        producer_id=draft.caller.producer_id,
+        transport=draft.transport,
+        reason=reason,
+        event_id=draft.content.event_id if isinstance(draft, EventDraft) else draft.event_id,
+        event_type=draft.content.event_type if isinstance(draft, EventDraft) else "",
+        task_id=parse_task_id(draft.stated.task_id) if isinstance(draft, EventDraft) else None,
+        step_id=_loggable(draft.stated.step_id) if isinstance(draft, EventDraft) else "",
+        trace_id=draft.trace_id,
+        received_unix=draft.received_unix,
+    )
+
+
+def _loggable(step_id: str) -> str:
+    """A stated step id, or nothing when it is none."""
+    return "" if is_refused_id(step_id, STEP_ID_MAX) else step_id
 
 
 def _unavailable(message: str) -> Refused:

@@ -67,7 +67,7 @@ def activate(
     task = _own_task(command, rows)
     existing = next((step for step in rows.attempts if step.attempt == command.step_attempt), None)
     if existing is not None and existing.terms is not None:
-        return _repeat(command, task, existing)
+        return _repeat(command, _as_first_answered(command, task, rows.seen), existing)
     _refuse_reused_command(command, rows)
     _refuse_ended(task, existing)
     _refuse_wrong_attempt(command, rows.attempts)
@@ -101,6 +101,13 @@ def _repeat(command: ActivateAttempt, task: TaskState, existing: StepState) -> A
     if existing.terms.activation_digest != command.digest:
         raise RefusedError(Reason.IDEMPOTENCY_CONFLICT, "this attempt was activated with other content")
     return Activation(task, existing, created=False, changes=ChangeSet())
+
+
+def _as_first_answered(command: ActivateAttempt, task: TaskState, seen: SeenEvent | None) -> TaskState:
+    """The task with the version of the first answer, where this very command was answered before (R-6)."""
+    if seen is None or seen.digest != command.digest:
+        return task
+    return replace(task, version=seen.result.task_version)
 
 
 def _refuse_reused_command(command: ActivateAttempt, rows: ActivationRows) -> None:

@@ -4,7 +4,7 @@ States of the batch: *read* (tasks, steps and dedup rows as locked) → *evaluat
 working set holds the states after the accepted ones) → *collected* (one ``ChangeSet``). Invariants: a refused, stale or
 no-op command leaves the working set untouched; the same event id twice in one batch is a duplicate of the first;
 task versions rise by one per accepted event, but for a progress that the next accepted event, a progress of the same
-execution, absorbs (E-8): only something that is itself committed absorbs.
+execution that says all that it said, absorbs (E-8): only something that is itself committed absorbs.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from taskstatus.domain.commands import TaskEventCommand
+from taskstatus.domain.commands import EventContent, TaskEventCommand
 from taskstatus.domain.decide import Acceptance, Situation, decide, event_record, opened_lease
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import end_with_task
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.notifications import OutboxTools, task_notifications
+from taskstatus.domain.progress import replaces
 from taskstatus.domain.records import ChangeSet, DedupRecord, EndedRun, SeenEvent
 from taskstatus.domain.state import StepState, TaskState
 from taskstatus.domain.verdicts import Accepted, Coalesced, Verdict
 
 RowKey = tuple[TaskId, int, str, int]
+
+_KEPT_UNLESS_TOLD = ("business_status", "phase_code", "phase_label", "data", "progress_seq")
+"""Fields of an event that stay as they were when the next event is silent about them."""
 
 
 @dataclass(slots=True)
@@ -119,6 +123,7 @@ class _Batch:
             and not last.asks_for_person
             and last.command.content.event_type is EventType.STEP_PROGRESS
             and last.command.execution_id == command.execution_id
+            and _says_all_of(command.content, last.command.content)
         )
         return chain if is_same_stream else []
 
@@ -202,6 +207,12 @@ class _Batch:
             changes.closed_leases.append((step.bucket, step.terms.execution_id))
         if acceptance.ends_run:
             changes.ended_runs.append(EndedRun(task, task.committed_at))
+
+
+def _says_all_of(newer: EventContent, older: EventContent) -> bool:
+    """Whether the log explains the state without the older event: nothing of it is left after the newer one (E-8)."""
+    is_told = all(getattr(newer, name) or not getattr(older, name) for name in _KEPT_UNLESS_TOLD)
+    return is_told and replaces(newer.progress, older.progress)
 
 
 def _received_at(now: datetime, waited_seconds: float) -> datetime:

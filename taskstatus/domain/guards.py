@@ -140,8 +140,8 @@ def _operation_and_producer_match(j: Judgement) -> Verdict | None:
     definition = j.known_step.definition
     if command.credential is not None and definition.expected_producer != command.caller.producer_id:
         return refused(Reason.PRODUCER_MISMATCH, "the step expects another producer")
-    named = (stated.operation_code, command.operation_code)
-    if any(operation and operation != definition.operation_code for operation in named):
+    code = definition.operation_code
+    if stated.operation_code not in ("", code) or command.operation_code not in ("", code):
         return refused(Reason.OPERATION_MISMATCH, "the operation is not the step's")
     return None
 

@@ -42,6 +42,15 @@ def goes_back(known: Progress | None, reported: Progress) -> bool:
     return False
 
 
+def replaces(newer: Progress | None, older: Progress | None) -> bool:
+    """Whether nothing of an accepted report is left to be seen after a newer accepted one: they are comparable."""
+    if older is None or newer is None:
+        return older is None
+    if older.total > 0 or newer.total > 0:
+        return older.total > 0 and newer.total > 0
+    return older.unit == newer.unit
+
+
 def percent_of_points(points: int) -> float:
     """Points as a percentage with two decimals."""
     return points / 100

@@ -20,7 +20,8 @@ async def test_r4_binding_of_an_activated_execution(backend: Backend) -> None:
     step = records.step(task, 1)
     await backend.write(records.creation(workflow, (task, [step, records.step(task, 2, active=False)])))
 
-    binding = await backend.reader.execution_binding(records.execution_of(step))
+    execution_id = records.execution_of(step)
+    binding = (await backend.reader.execution_bindings([execution_id])).get(execution_id)
 
     assert binding == ExecutionBinding(
         tenant_id=records.TENANT,
@@ -35,7 +36,7 @@ async def test_r4_binding_of_an_activated_execution(backend: Backend) -> None:
         producer_id="parser",
     )
     unknown = ExecutionId(records.new_id())
-    assert await backend.reader.execution_binding(unknown) is None
+    assert await backend.reader.execution_bindings([unknown]) == {}
     assert await backend.reader.execution_state(unknown) is None
 
 

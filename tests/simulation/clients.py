@@ -20,7 +20,7 @@ from tests.simulation.options import Fault, Options, stream
 from tests.simulation.script import ExecutionScript
 
 MOST_ITEMS_OF_ONE = 3
-SETTLE_PAUSE_SECONDS = 0.05
+SETTLE_PAUSE_SECONDS = 0.1
 TASK_ENDS = (EventType.TASK_COMPLETED, EventType.TASK_FAILED, EventType.TASK_CANCELLED, EventType.TASK_TIMED_OUT)
 
 
@@ -72,7 +72,8 @@ class WorkerHost:
             elif not script.has_ended:
                 items.append(script.next_item())
         if items and random.randrange(6) == 0:
-            items.append(random.choice(items))
+            place = random.randrange(len(items))
+            items.insert(random.randint(place, len(items)), items[place])
         repeated = script.again() if random.randrange(6) == 0 else None
         return [*items, repeated] if repeated else items
 

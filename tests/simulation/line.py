@@ -37,6 +37,12 @@ class Refusal:
         """Whether sending it again is of no use."""
         return self.reason is not None and self.reason not in RETRYABLE_REASONS
 
+    def of(self, begun: Invocation) -> Invocation:
+        """What the sender knows of an item then."""
+        is_known = self.reason is not None and self.reason not in _UNKNOWN_REASONS
+        outcome = Outcome.REFUSED if is_known else Outcome.UNKNOWN
+        return replace(begun, outcome=outcome, reason=self.reason.value if self.reason else "")
+
 
 class Line:
     """Sends calls to any replica and keeps the history of all clients."""
@@ -60,8 +66,7 @@ class Line:
         drafts = [item.draft(replica.clock) for item in items]
         answer = await self._call(replica, replica.reporting.report_all(drafts), begun)
         if isinstance(answer, Refusal):
-            reason = answer.reason.value if answer.reason else ""
-            return self._keep([replace(one, reason=reason) for one in begun])
+            return self._keep([answer.of(one) for one in begun])
         return self._keep([_answered(one, verdict) for one, verdict in zip(begun, answer, strict=True)])
 
     async def activate(self, client: str, command: ActivateAttempt) -> BoundExecution | Refusal:
@@ -70,9 +75,7 @@ class Line:
         replica = await self._reach()
         answer = await self._call(replica, replica.registration.activate(command), [begun])
         if isinstance(answer, Refusal):
-            is_known = answer.reason is not None and answer.reason not in _UNKNOWN_REASONS
-            outcome = Outcome.REFUSED if is_known else Outcome.UNKNOWN
-            self._keep([replace(begun, outcome=outcome, reason=answer.reason.value if answer.reason else "")])
+            self._keep([answer.of(begun)])
             return answer
         step = answer.step
         assert step.terms is not None

@@ -9,13 +9,15 @@ from typing import TypeVar
 import orjson
 
 from taskstatus.adapters.canonical import canonicalize
+from taskstatus.adapters.memory.audit import MemoryAudit
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.ids_factory import IdFactory
+from taskstatus.application.rate_limit import RateLimit, RateLimiter
 from taskstatus.application.register import Registration
-from taskstatus.application.report import Reporting
+from taskstatus.application.report import Rejections, Reporting
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.runtime.lanes import Lanes
 from taskstatus.runtime.shielded_store import ShieldedStore
@@ -60,7 +62,14 @@ class Replica:
         rules = DataRules(definitions, definitions)
         self.lanes = Lanes(self.store, OneShard(), self.clock, tools, hints, observer, options.lanes)
         self.executions = ExecutionCommands(credentials, ExecutionDirectory(reader), reader, self.clock)
-        self.reporting = Reporting(self.executions, rules, canonicalize, self.lanes, observer)
+        self.reporting = Reporting(
+            self.executions,
+            rules,
+            canonicalize,
+            self.lanes,
+            RateLimiter(self.clock, RateLimit()),
+            Rejections(observer, MemoryAudit()),
+        )
         self.registration = Registration(self.store, self.executions, ids, tools, hints, definitions)
         self._calls: set[asyncio.Task[object]] = set()
 

@@ -82,3 +82,15 @@ async def count_rows(url: str) -> dict[str, int]:
             return counts
     finally:
         await engine.dispose()
+
+
+async def audit_of(url: str, producer_id: str) -> list[tuple[str, str, str]]:
+    """(reason, event type, transport) of the rejected reports of a producer."""
+    engine = create_async_engine(driver_url(url), poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    try:
+        async with engine.connect() as connection:
+            statement = "SELECT reason,event_type,transport FROM report_audit WHERE producer_id=%s ORDER BY id"
+            rows = (await connection.exec_driver_sql(statement, (producer_id,))).all()
+            return [(row[0].decode(), row[1].decode(), row[2].decode()) for row in rows]
+    finally:
+        await engine.dispose()

@@ -21,12 +21,10 @@ class MemoryTaskReader:
         self._store = store
         self._tables = store.tables
 
-    async def execution_binding(self, execution_id: ExecutionId) -> ExecutionBinding | None:
+    async def execution_bindings(self, ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, ExecutionBinding]:
         """See the port."""
-        found = await self.execution_state(execution_id)
-        if found is None:
-            return None
-        return binding_of(*found)
+        found = {execution_id: await self.execution_state(execution_id) for execution_id in ids}
+        return {execution_id: binding_of(*state) for execution_id, state in found.items() if state is not None}
 
     async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:
         """See the port."""

@@ -19,14 +19,13 @@ _GRANT = qualified("task_acl", ("task_id", *rows_task.GRANT_COLUMNS))
 _BINDING = (
     "task.tenant_id,task.authority_scope,task.workflow_id,task_step.task_id,task_step.task_attempt,task_step.step_id,"
     "task_step.attempt,task_step.operation_code,task_step.expected_producer,task_step.definition_version,"
-    "task_step.definition_task_type"
+    "task_step.definition_task_type,task_step.execution_id"
 )
 _OF_EXECUTION = (
     "FROM task_step JOIN task ON task.id=task_step.task_id AND task.bucket=task_step.bucket "
     "WHERE task_step.execution_id=%s AND task_step.bucket=%s"
 )
 
-EXECUTION_BINDING = f"SELECT {_BINDING} {_OF_EXECUTION}"
 EXECUTION_STATE = f"SELECT {_TASK},{_STEP} {_OF_EXECUTION}"
 
 TIMELINE_POSITION = (
@@ -38,6 +37,16 @@ TIMELINE_PAGE = (
     f"SELECT {_EVENT} FROM task_event_log WHERE task_event_log.task_id=%s AND task_event_log.bucket=%s "
     "AND task_event_log.task_version>%s ORDER BY task_event_log.task_version LIMIT %s"
 )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def execution_bindings(count: int) -> str:
+    """Parameters: ``count`` execution ids, then as many buckets."""
+    return (
+        f"SELECT STRAIGHT_JOIN {_BINDING} FROM task_step FORCE INDEX (task_step_execution) "
+        "JOIN task ON task.id=task_step.task_id AND task.bucket=task_step.bucket "
+        f"WHERE task_step.execution_id IN ({marks(count)}) AND task_step.bucket IN ({marks(count)})"
+    )
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)

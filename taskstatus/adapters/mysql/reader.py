@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from taskstatus.adapters.mysql import read_sql, rows_event, rows_step, rows_task
 from taskstatus.adapters.mysql.errors import Cause, DatabaseError
-from taskstatus.adapters.mysql.session import BEGIN_VIEW, Session, open_session
+from taskstatus.adapters.mysql.session import BEGIN_VIEW, Row, Session, open_session
 from taskstatus.adapters.mysql.statements import cut_keys
 from taskstatus.adapters.mysql.values import text
 from taskstatus.application.identity import ExecutionBinding
@@ -35,28 +35,13 @@ class MySqlTaskReader:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def execution_binding(self, execution_id: ExecutionId) -> ExecutionBinding | None:
+    async def execution_bindings(self, ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, ExecutionBinding]:
         """See the port."""
-        parameters = _execution_key(execution_id)
-        rows = await self._read(lambda session: session.rows(read_sql.EXECUTION_BINDING, parameters))
-        if not rows:
-            return None
-        tenant_id, scope, workflow_id, task_id, task_attempt, step_id, attempt, operation, producer = rows[0][:9]
-        definition_version, definition_task_type = rows[0][9:]
-        return ExecutionBinding(
-            tenant_id=text(tenant_id),
-            authority_scope=text(scope),
-            workflow_id=WorkflowId(workflow_id),
-            task_id=TaskId(task_id),
-            task_attempt=task_attempt,
-            step_id=text(step_id),
-            step_attempt=attempt,
-            operation_code=text(operation),
-            execution_id=execution_id,
-            producer_id=text(producer),
-            definition_version=definition_version,
-            definition_task_type=text(definition_task_type),
-        )
+        if not ids:
+            return {}
+        statement, parameters = read_sql.execution_bindings(len(ids)), _keys(ids)
+        rows = await self._read(lambda session: session.rows(statement, parameters))
+        return {ExecutionId(row[-1]): _binding(row) for row in rows}
 
     async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:
         """See the port."""
@@ -150,9 +135,28 @@ def _display_order(step: StepState) -> tuple[int, str, int]:
     return (step.definition.order, step.definition.step_id, step.attempt)
 
 
-def _keys(ids: Sequence[TaskId]) -> tuple[bytes | int, ...]:
+def _keys(ids: Sequence[bytes]) -> tuple[bytes | int, ...]:
     return (*ids, *map(bucket_of_id, ids))
 
 
 def _execution_key(execution_id: ExecutionId) -> tuple[bytes, int]:
     return (execution_id, bucket_of_id(execution_id))
+
+
+def _binding(row: Row) -> ExecutionBinding:
+    tenant_id, scope, workflow_id, task_id, task_attempt, step_id, attempt, operation, producer = row[:9]
+    definition_version, definition_task_type, execution_id = row[9:]
+    return ExecutionBinding(
+        tenant_id=text(tenant_id),
+        authority_scope=text(scope),
+        workflow_id=WorkflowId(workflow_id),
+        task_id=TaskId(task_id),
+        task_attempt=task_attempt,
+        step_id=text(step_id),
+        step_attempt=attempt,
+        operation_code=text(operation),
+        execution_id=ExecutionId(execution_id),
+        producer_id=text(producer),
+        definition_version=definition_version,
+        definition_task_type=text(definition_task_type),
+    )

@@ -11,6 +11,8 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _BATCH = (1, 2, 5, 10, 20, 50, 100, 200)
 _IDENTITY_REASONS = frozenset({Reason.TOKEN_MISMATCH, Reason.PRODUCER_MISMATCH, Reason.OPERATION_MISMATCH})
 
+_SCHEMA_REASONS = frozenset({Reason.SCHEMA_NOT_ALLOWED, Reason.SCHEMA_VIOLATION})
+
 
 class ServiceMetrics:
     """The ports ServiceObserver and CallObserver over Prometheus."""
@@ -30,6 +32,8 @@ class ServiceMetrics:
         self._mismatches = self._counter("identity_mismatch", "Credentials that contradict their caller")
         self._illegal = self._counter("illegal_transitions", "Events that the lifecycle does not allow")
         self._gaps = self._counter("sequence_gaps", "Sequence numbers skipped by accepted events")
+        self._dropped = self._counter("audit_dropped", "Records of rejected reports that were not kept")
+        self._schema_rejects = self._counter("schema_rejects", "Data outside its definition", "reason")
         self._depth = Gauge("taskstatus_lane_depth", "Commands waiting in the lanes", registry=self.registry)
         self._batches = Histogram(
             "taskstatus_lane_batch_size", "Commands per transaction", buckets=_BATCH, registry=self.registry
@@ -57,6 +61,8 @@ class ServiceMetrics:
                 self._gaps.inc(gap)
             case Refused(error) if error.reason in _IDENTITY_REASONS:
                 self._mismatches.inc()
+            case Refused(error) if error.reason in _SCHEMA_REASONS:
+                self._schema_rejects.labels(error.reason).inc()
             case Refused(error) if error.reason is Reason.TRANSITION_NOT_ALLOWED:
                 self._illegal.inc()
 
@@ -64,6 +70,10 @@ class ServiceMetrics:
         """See ServiceObserver."""
         self._batches.observe(commands)
         self._commits.observe(commit_seconds)
+
+    def audit_dropped(self, records: int) -> None:
+        """Records of rejected reports had to be given up."""
+        self._dropped.inc(records)
 
     def lane_depth(self, queued: int) -> None:
         """See ServiceObserver."""

@@ -15,15 +15,17 @@ from taskstatus_pb.v1 import (
 )
 
 from taskstatus.application.identity import Identity, ServiceIdentity, UserIdentity
-from taskstatus.application.report import EventDraft
+from taskstatus.application.report import EventDraft, UndecodedEvent
 from taskstatus.application.service import TaskStatusService
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.reasons import Reason
+from taskstatus.domain.text import EVENT_ID_MAX, is_refused_id
 from taskstatus.domain.verdicts import result_or_raise
 from taskstatus.entrypoints.wire import decode, encode, encode_view
 from taskstatus.entrypoints.wire.call import CallInfo
 from taskstatus.entrypoints.wire.compact import to_full_form
 from taskstatus.entrypoints.wire.decode_event import to_event_draft
+from taskstatus.entrypoints.wire.trace import trace_id_of
 
 MAX_BATCH_EVENTS = 500
 
@@ -92,8 +94,8 @@ class Handlers:
     async def report_event(
         self, request: report_service_pb2.ReportEventRequest, caller: ServiceIdentity, call: CallInfo
     ) -> Message:
-        verdict = await self._service.reporting.report(to_event_draft(request, caller, call))
-        return encode.report_response(result_or_raise(verdict))
+        _, draft = _full(request, caller, call)
+        return encode.report_response(result_or_raise(await self._service.reporting.report(draft)))
 
     async def batch_report_events(
         self, request: report_service_pb2.BatchReportEventsRequest, caller: ServiceIdentity, call: CallInfo
@@ -142,7 +144,7 @@ class Handlers:
         return encode.channel_token(await self._service.realtime.subscription(caller, request.task_id))
 
 
-_Item = tuple[str, EventDraft | RefusedError]
+_Item = tuple[str, EventDraft | UndecodedEvent]
 """(event id as sent, the draft or why there is none)."""
 
 
@@ -150,14 +152,20 @@ def _full(event: report_service_pb2.ReportEventRequest, caller: ServiceIdentity,
     try:
         return event.event_id, to_event_draft(event, caller, call)
     except RefusedError as refusal:
-        return event.event_id, refusal
+        return event.event_id, _undecoded(event.event_id, refusal, caller, call)
 
 
 def _compact(event: report_service_pb2.CompactEvent, caller: ServiceIdentity, call: CallInfo) -> _Item:
     try:
         return _full(to_full_form(event), caller, call)
     except RefusedError as refusal:
-        return event.event_id.hex(), refusal
+        event_id = event.event_id.hex()
+        return event_id, _undecoded(event_id, refusal, caller, call)
+
+
+def _undecoded(event_id: str, refusal: RefusedError, caller: ServiceIdentity, call: CallInfo) -> UndecodedEvent:
+    kept_id = "" if is_refused_id(event_id, EVENT_ID_MAX) else event_id
+    return UndecodedEvent(caller, call.transport, kept_id, refusal, call.received_unix, trace_id_of(call.traceparent))
 
 
 def missing_bearer() -> RefusedError:

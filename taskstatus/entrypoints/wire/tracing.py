@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -12,13 +13,17 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
+@lru_cache(maxsize=8)
+def _tracer(transport: str) -> trace.Tracer:
+    return trace.get_tracer(f"taskstatus.{transport}")
+
+
 @contextmanager
 def server_span(transport: str, method: str, traceparent: str) -> Iterator[tuple[Span, str]]:
     """A span under the caller's context; yields it and its own traceparent (empty when nothing is traced)."""
     parent = _PROPAGATOR.extract({"traceparent": traceparent}) if traceparent else None
-    tracer = trace.get_tracer(f"taskstatus.{transport}")
     attributes = {"rpc.system.name": transport, "rpc.method": method}
-    with tracer.start_as_current_span(method, parent, SpanKind.SERVER, attributes) as span:
+    with _tracer(transport).start_as_current_span(method, parent, SpanKind.SERVER, attributes) as span:
         carrier: dict[str, str] = {}
         _PROPAGATOR.inject(carrier)
         yield span, carrier.get("traceparent", "")

@@ -77,7 +77,7 @@ def lookups(sample: Filled) -> dict[str, tuple[str, tuple[Any, ...]]]:
         "cancel_unfinished_steps": (hot_sql.cancel_unfinished_steps(count), (*ends, *runs, *buckets)),
         "close_leases": (hot_sql.close_leases(count), by_execution),
         "close_leases_of_runs": (hot_sql.close_leases_of_runs(count), (*ends, *runs, *buckets)),
-        "execution_binding": (read_sql.EXECUTION_BINDING, (executions[0], buckets[0])),
+        "execution_bindings": (read_sql.execution_bindings(count), by_execution),
         "execution_state": (read_sql.EXECUTION_STATE, (executions[0], buckets[0])),
         "view_tasks": (read_sql.tasks(count), by_id),
         "view_steps": (read_sql.steps_of_current_runs(count), by_id),

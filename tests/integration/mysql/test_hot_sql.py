@@ -23,7 +23,7 @@ from .filling import Filled, fill, lookups, write
 
 INDEXED = {"const", "eq_ref", "ref", "range"}
 READ_STATEMENTS = {
-    "execution_binding": read_sql.EXECUTION_BINDING,
+    "execution_bindings": read_sql.execution_bindings(2),
     "execution_state": read_sql.EXECUTION_STATE,
     "timeline_position": read_sql.TIMELINE_POSITION,
     "timeline_page": read_sql.TIMELINE_PAGE,

@@ -19,7 +19,7 @@ from taskstatus.application.ports_store import StoreUnavailableError
 from tests.support.databases import TABLES, drop_schema, schema_url
 
 PRODUCTS = ("mysql", "mariadb")
-REGISTRIES = {"task_operation_definition"}
+REGISTRIES = {"task_operation_definition", "report_audit"}
 """Tables whose rows belong to no task or workflow: they carry no bucket and are copied to every shard."""
 ALL_TABLES = {*TABLES, *REGISTRIES, "alembic_version"}
 

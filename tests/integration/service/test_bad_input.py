@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from tests.support.clients import (
     unique,
     workflow_request,
 )
-from tests.support.databases import count_rows
+from tests.support.databases import audit_of, count_rows
 
 Code = grpc.StatusCode
 Event = dict[str, Any]
@@ -354,3 +355,14 @@ async def test_r6_a_command_id_used_for_something_else_conflicts(scene: Scene) -
     request.client_step_key = "b"
     refusal = await site.coordinator.refused(site.coordinator.register.RegisterExecution, request)
     assert refusal.reason == "IDEMPOTENCY_CONFLICT"
+
+
+async def test_n4_rejected_reports_are_kept_in_the_audit(site: Site, database_url: str) -> None:
+    producer = unique("auditee")
+    caller = site.caller(site.tokens.service(producer, Role.WORKER))
+    refusal = await caller.report_refused(event_type=common_pb2.STEP_STARTED, source_seq=1)
+    assert refusal.reason == "UNAUTHENTICATED"
+    async with asyncio.timeout(20):
+        while not (rows := await audit_of(database_url, producer)):
+            await asyncio.sleep(0.05)
+    assert rows == [("UNAUTHENTICATED", "STEP_STARTED", "grpc")]

@@ -8,13 +8,14 @@ from typing import Any
 
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.definitions.schemas import CompiledSchemas
+from taskstatus.adapters.memory.audit import MemoryAudit
 from taskstatus.application.call_group import CallGroup
 from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import BoundExecution
 from taskstatus.application.identity import Role, ServiceIdentity
-from taskstatus.application.report import EventDraft, Reporting
+from taskstatus.application.rate_limit import RateLimit, RateLimiter
+from taskstatus.application.report import EventDraft, Rejections, Reporting, UndecodedEvent
 from taskstatus.domain.commands import StatedFields, TaskEventCommand
-from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Verdict, refused
@@ -68,8 +69,14 @@ class ReportingKit:
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         self.writer = DirectWriter(kit)
+        self.audit = MemoryAudit()
         self.reporting = Reporting(
-            kit.executions, DataRules(kit.definitions, CompiledSchemas()), canonicalize, self.writer, kit.observer
+            kit.executions,
+            DataRules(kit.definitions, CompiledSchemas()),
+            canonicalize,
+            self.writer,
+            RateLimiter(kit.clock, RateLimit()),
+            Rejections(kit.observer, self.audit),
         )
         drive(kit.registration.create_workflow(a_workflow_command(a_task_spec("02_parse"))))
         self.bound = self.activate()
@@ -127,6 +134,6 @@ class ReportingKit:
         """An event of the execution in its compact form."""
         return self.draft(event_type, source_seq, handle=self.handle, **changes)
 
-    def report(self, *drafts: EventDraft | RefusedError) -> list[Verdict]:
+    def report(self, *drafts: EventDraft | UndecodedEvent) -> list[Verdict]:
         """One call with these items."""
         return drive(self.reporting.report_all(drafts))

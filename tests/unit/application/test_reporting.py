@@ -8,6 +8,7 @@ import pytest
 
 from taskstatus.application.identity import Role
 from taskstatus.application.ports_store import StoreUnavailableError
+from taskstatus.application.report import UndecodedEvent
 from taskstatus.domain.commands import StatedFields
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import REPORTABLE_EVENTS, TASK_EVENTS, EventType
@@ -108,11 +109,12 @@ def test_e1_coordinator_ends_a_step_by_naming_it(reporting: ReportingKit, event_
     assert kinds_of([verdict]) == ["Accepted"]
 
 
-@pytest.mark.parametrize("event_type", sorted(set(EventType) - REPORTABLE_EVENTS))
-def test_e1_own_events_of_the_service_are_refused(reporting: ReportingKit, event_type: EventType) -> None:
-    bare = reporting.draft(event_type, caller=COORDINATOR_SERVICE, stated=StatedFields(task_id=task_text(reporting)))
-    verdicts = reporting.report(bare, reporting.by_token(event_type), reporting.by_handle(event_type))
-    assert [reason_of(verdict) for verdict in verdicts] == [Reason.EVENT_TYPE_NOT_ALLOWED] * 3
+def test_e1_own_events_of_the_service_are_refused(reporting: ReportingKit) -> None:
+    stated = StatedFields(task_id=task_text(reporting))
+    for event_type in set(EventType) - REPORTABLE_EVENTS:
+        bare = reporting.draft(event_type, caller=COORDINATOR_SERVICE, stated=stated)
+        verdicts = reporting.report(bare, reporting.by_token(event_type), reporting.by_handle(event_type))
+        assert [reason_of(verdict) for verdict in verdicts] == [Reason.EVENT_TYPE_NOT_ALLOWED] * 3, event_type
 
 
 def test_e2_execution_event_without_credential_is_unauthenticated(reporting: ReportingKit) -> None:
@@ -146,12 +148,12 @@ def test_id4_task_id_that_cannot_exist_is_not_found(reporting: ReportingKit) -> 
 def test_e10_one_result_for_each_item_in_order(reporting: ReportingKit) -> None:
     verdicts = reporting.report(
         reporting.by_token(EventType.STEP_STARTED, 1),
-        invalid("eventId", "is required"),
+        UndecodedEvent(WORKER, "grpc", "", invalid("eventId", "is required"), 1.0, None),
         reporting.draft(token="forged"),
         reporting.by_handle(EventType.STEP_COMPLETED, 2),
     )
     assert [reason_of(verdict) for verdict in verdicts] == [None, Reason.INVALID_ARGUMENT, Reason.UNAUTHENTICATED, None]
-    assert [transport for transport, _ in reporting.kit.observer.judged] == ["grpc", "undecoded", "grpc", "grpc"]
+    assert [transport for transport, _ in reporting.kit.observer.judged] == ["grpc"] * 4
     assert reporting.kit.only_task().version == 3
 
 
@@ -170,7 +172,7 @@ def no_lookup(reporting: ReportingKit, monkeypatch: pytest.MonkeyPatch) -> Repor
     async def unavailable(_: object) -> None:
         raise StoreUnavailableError("away")
 
-    monkeypatch.setattr(reporting.kit.reader, "execution_binding", unavailable)
+    monkeypatch.setattr(reporting.kit.reader, "execution_bindings", unavailable)
     return reporting
 
 
@@ -196,7 +198,21 @@ def test_r11_handle_of_no_execution_is_not_found(reporting: ReportingKit) -> Non
 
 def test_e10_refusal_given_as_an_item_is_its_verdict(reporting: ReportingKit) -> None:
     refusal = RefusedError(Reason.PAYLOAD_TOO_LARGE, "too large")
-    (verdict,) = reporting.report(refusal)
+    undecoded = UndecodedEvent(WORKER, "rest", "evt-1", refusal, 1.0, None)
+    (verdict,) = reporting.report(undecoded)
     assert isinstance(verdict, Refused)
     assert verdict.error is refusal
     assert WORKER.producer_id == PARSER
+
+
+def test_n4_a_refused_report_is_kept_without_its_content_or_credential(reporting: ReportingKit) -> None:
+    reporting.report(reporting.draft(EventType.STEP_STARTED))
+    (record,) = reporting.audit.records
+    assert (record.reason, record.producer_id, record.event_type) == (Reason.UNAUTHENTICATED, PARSER, "STEP_STARTED")
+    assert (record.transport, record.trace_id) == ("grpc", bytes(range(16)))
+
+
+def test_n4_accepted_late_and_unavailable_reports_are_not_in_the_audit(no_lookup: ReportingKit) -> None:
+    no_lookup.report(no_lookup.by_token(), no_lookup.by_handle(EventType.STEP_COMPLETED, 2))
+    no_lookup.report(no_lookup.by_token())
+    assert no_lookup.audit.records == []

@@ -151,6 +151,11 @@ FURTHER: Mapping[str, tuple[str, Reason, Violation]] = {
         Reason.STALE_ATTEMPT,
         lambda j: _task(j, attempt=2),
     ),
+    "the step is of another run": (
+        "run, attempt and execution are current",
+        Reason.STALE_ATTEMPT,
+        lambda j: _step(j, task_attempt=2),
+    ),
     "another execution holds the attempt": (
         "run, attempt and execution are current",
         Reason.STALE_EXECUTION,

@@ -60,11 +60,6 @@ STEP_TABLE = {
     Lifecycle.CANCELLED:  "T T T T T =",
 }  # fmt: skip
 
-MOVE_CELLS = [
-    (source, target, row.split()[column] == "y")
-    for source, row in MOVES.items()
-    for column, target in enumerate(STATES)
-]
 TASK_CELLS = [
     (state, event, row.split()[column])
     for state, row in TASK_TABLE.items()
@@ -99,9 +94,10 @@ def test_l1_the_tables_know_every_state() -> None:
     assert {state for state, targets in TRANSITIONS.items() if not targets} == TERMINAL
 
 
-@pytest.mark.parametrize(("source", "target", "expected"), MOVE_CELLS)
-def test_l1_move(source: Lifecycle, target: Lifecycle, expected: bool) -> None:
-    assert may_move(source, target) is expected
+@pytest.mark.parametrize("source", MOVES)
+def test_l1_moves_from(source: Lifecycle) -> None:
+    cells = ["y" if may_move(source, target) else "." for target in STATES]
+    assert " ".join(cells) == MOVES[source]
 
 
 @pytest.mark.parametrize(("state", "event_type", "expected"), TASK_CELLS)
@@ -132,6 +128,12 @@ def test_l1_step_event_on_an_ended_task_is_answered_terminal(kit: Kit, event_typ
 
     # The execution that confirms what was done to it reaches the state that it finds (L-2).
     assert cell_of(verdict) == (NO_OP if event_type is EventType.STEP_CANCELLED else TERMINAL_ANSWER)
+
+
+@pytest.mark.parametrize("ended", sorted(TERMINAL))
+def test_l1_open_step_of_an_ended_task_is_answered_terminal(kit: Kit, ended: Lifecycle) -> None:
+    kit.put(a_task_in(ended), a_running_step())
+    assert kit.reason(step_event(EventType.STEP_COMPLETED, 2)) is Reason.TERMINAL
 
 
 @pytest.mark.parametrize("event_type", [EventType.TASK_COMPLETED, EventType.STEP_COMPLETED])

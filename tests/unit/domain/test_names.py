@@ -95,9 +95,8 @@ NASTY_IDS = [
 ]
 
 
-@pytest.mark.parametrize("odd", NASTY_IDS)
-def test_id4_odd_task_id_is_no_id(odd: str) -> None:
-    assert ids.parse_task_id(odd) is None
+def test_id4_odd_task_id_is_no_id() -> None:
+    assert [odd for odd in NASTY_IDS if ids.parse_task_id(odd) is not None] == []
 
 
 @given(st.text(max_size=40))
@@ -134,14 +133,13 @@ ODD_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("odd", ODD_KEYS)
-def test_id4_odd_key_is_refused(odd: str) -> None:
-    assert refused(text.check_id, "eventId", odd, 64) == "eventId"
+def test_id4_odd_key_is_refused() -> None:
+    assert [refused(text.check_id, "eventId", odd, 64) for odd in ODD_KEYS] == ["eventId"] * len(ODD_KEYS)
 
 
-@pytest.mark.parametrize("good", ["a", "A", "auth0|x", "a#b", "a/b", "evt-01", "x" * 64, "~", "%"])
-def test_id4_visible_ascii_is_kept_byte_for_byte(good: str) -> None:
-    assert text.check_id("eventId", good, 64) == good
+def test_id4_visible_ascii_is_kept_byte_for_byte() -> None:
+    for good in ("a", "A", "auth0|x", "a#b", "a/b", "evt-01", "x" * 64, "~", "%"):
+        assert text.check_id("eventId", good, 64) == good
 
 
 def test_id4_lengths_are_limits() -> None:
@@ -151,9 +149,9 @@ def test_id4_lengths_are_limits() -> None:
     assert refused(text.check_optional_id, "taskType", "x" * 65, 64) == "taskType"
 
 
-@pytest.mark.parametrize("odd", ["", "a b", "a/b", "é", "a" * 65, "a\n", "a:b", "🙂"])
-def test_r10_odd_step_id_is_refused(odd: str) -> None:
-    assert refused(text.check_step_id, "stepId", odd) == "stepId"
+def test_r10_odd_step_id_is_refused() -> None:
+    for odd in ("", "a b", "a/b", "é", "a" * 65, "a\n", "a:b", "🙂"):
+        assert refused(text.check_step_id, "stepId", odd) == "stepId"
 
 
 @pytest.mark.parametrize("good", ["02_parse", "a.b-c_d", "A" * 64, "0"])
@@ -161,9 +159,9 @@ def test_r10_step_id_alphabet(good: str) -> None:
     assert text.check_step_id("stepId", good) == good
 
 
-@pytest.mark.parametrize("odd", ["", " ", "\t\n", "\u00a0", "x" * 201, "a\0b", "a\nb", "\ud800"])
-def test_r9_odd_title_is_refused(odd: str) -> None:
-    assert refused(text.check_title, "title", odd) == "title"
+def test_r9_odd_title_is_refused() -> None:
+    for odd in ("", " ", "\t\n", "\u00a0", "x" * 201, "a\0b", "a\nb", "\ud800"):
+        assert refused(text.check_title, "title", odd) == "title"
 
 
 def test_r9_title_is_trimmed_before_it_is_measured() -> None:

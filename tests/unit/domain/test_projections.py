@@ -161,11 +161,11 @@ def test_p5_detail_without_a_kept_event_still_renders(kit: Kit) -> None:
     assert (message["triggerEvent"], message["eventType"]) == (None, None)
 
 
-@pytest.mark.parametrize("lifecycle", list(Lifecycle))
-def test_q2_elapsed_is_told_only_while_it_runs(lifecycle: Lifecycle) -> None:
+def test_q2_elapsed_is_told_only_while_it_runs() -> None:
     later = START.replace(second=3)
-    assert elapsed_ms(START, lifecycle, later) == (None if lifecycle.is_terminal else 3000)
-    assert elapsed_ms(None, lifecycle, later) is None
+    for lifecycle in Lifecycle:
+        assert elapsed_ms(START, lifecycle, later) == (None if lifecycle.is_terminal else 3000)
+        assert elapsed_ms(None, lifecycle, later) is None
 
 
 def test_q2_durations_are_of_one_clock_and_never_negative() -> None:
@@ -198,10 +198,10 @@ def rows_of(kit: Kit, event_type: EventType, **changes: Any) -> tuple[OutboxReco
     return task_notifications(kit.tools, a_task(**changes), step, event_type, "00-trace")
 
 
-@pytest.mark.parametrize("event_type", [e for e in EventType if e is not EventType.WORKFLOW_CREATED])
-def test_o3_only_passing_facts_may_be_superseded(kit: Kit, event_type: EventType) -> None:
-    summary, detail = rows_of(kit, event_type)
-    assert summary.protected is detail.protected is (event_type not in PASSING_FACTS)
+def test_o3_only_passing_facts_may_be_superseded(kit: Kit) -> None:
+    for event_type in set(EventType) - {EventType.WORKFLOW_CREATED}:
+        summary, detail = rows_of(kit, event_type)
+        assert summary.protected is detail.protected is (event_type not in PASSING_FACTS), event_type
 
 
 def test_o3_passing_facts_are_starts_and_progress() -> None:

@@ -243,15 +243,16 @@ def test_e6_received_at_is_the_databases_time_minus_the_wait(kit: Kit) -> None:
     assert lease.lease.deadline_at == event.received_at + timedelta(seconds=60)
 
 
-def test_id1_other_tenant_is_as_unknown(kit: Kit) -> None:
-    kit.put(a_task(tenant_id="t-02"))
+@pytest.mark.parametrize("whose", [{"tenant_id": "t-02"}, {"authority_scope": "other"}])
+def test_id1_task_of_another_tenant_or_scope_is_as_unknown(kit: Kit, whose: dict[str, str]) -> None:
+    kit.put(a_task(**whose))
     unknown = task_event(EventType.TASK_STARTED, task_id=an_id(77))
 
-    (other_tenant,) = kit.report(task_event(EventType.TASK_STARTED))
-    (nobody,) = kit.report(unknown)
+    (others,) = kit.report(task_event(EventType.TASK_STARTED))
+    (nobodys,) = kit.report(unknown)
 
-    assert reason_of(other_tenant) is reason_of(nobody) is Reason.TASK_NOT_FOUND
-    assert str(other_tenant) == str(nobody)
+    assert reason_of(others) is reason_of(nobodys) is Reason.TASK_NOT_FOUND
+    assert str(others) == str(nobodys)
 
 
 def test_h4_lease_closes_with_its_execution_also_in_the_same_batch(kit: Kit) -> None:

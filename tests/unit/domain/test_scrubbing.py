@@ -35,14 +35,12 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("message", "hidden"), HIDDEN)
-def test_e12_what_is_not_for_people_is_taken_out(message: str, hidden: str) -> None:
-    assert hidden not in scrubbed(message)
+def test_e12_what_is_not_for_people_is_taken_out() -> None:
+    assert [message for message, hidden in HIDDEN if hidden in scrubbed(message)] == []
 
 
-@pytest.mark.parametrize("message", KEPT)
-def test_e12_sentence_for_people_is_kept(message: str) -> None:
-    assert scrubbed(message) == message
+def test_e12_sentence_for_people_is_kept() -> None:
+    assert [scrubbed(message) for message in KEPT] == KEPT
 
 
 @pytest.mark.parametrize("piece", ["a://b ", "token x ", "a://b"])

@@ -46,42 +46,42 @@ def allowed(method: str, identity: Identity) -> bool:
     return True
 
 
-def test_matrix_covers_every_method_and_role() -> None:
+def test_names_matrix_covers_every_method_and_role() -> None:
     assert set(METHOD_ROLES) == set(EXPECTED)
     assert set(COLUMNS) == set(Role)
 
 
 @pytest.mark.parametrize(("method", "role", "expected"), CELLS)
-def test_role_may_call_method(method: str, role: Role, expected: bool) -> None:
+def test_names_role_may_call_method(method: str, role: Role, expected: bool) -> None:
     identity = person() if role is Role.USER else service(role)
     assert allowed(method, identity) is expected
 
 
 @pytest.mark.parametrize("method", EXPECTED)
-def test_service_without_roles_may_call_nothing(method: str) -> None:
+def test_names_service_without_roles_may_call_nothing(method: str) -> None:
     assert not allowed(method, service())
 
 
 @pytest.mark.parametrize("method", EXPECTED)
-def test_person_gets_no_service_role_from_their_own_issuer(method: str) -> None:
+def test_names_person_gets_no_service_role_from_their_own_issuer(method: str) -> None:
     named = person("admin", "coordinator", "worker", "business")
     assert allowed(method, named) is EXPECTED[method][COLUMNS.index(Role.USER)]
 
 
 @pytest.mark.parametrize("method", EXPECTED)
-def test_service_never_counts_as_a_user(method: str) -> None:
+def test_names_service_never_counts_as_a_user(method: str) -> None:
     assert roles_of(service(Role.USER)) == frozenset()
     assert not allowed(method, service(Role.USER))
 
 
-def test_any_one_of_several_roles_is_enough() -> None:
+def test_names_any_one_of_several_roles_is_enough() -> None:
     assert allowed("taskstatus.v1.RegisterService/ActivateStep", service(Role.WORKER, Role.COORDINATOR))
 
 
 @pytest.mark.parametrize(
     "method", ["", "CreateWorkflow", "/taskstatus.v1.RegisterService/CreateWorkflow", "taskstatus.v1.Other/Any"]
 )
-def test_unlisted_method_is_closed_to_everyone(method: str) -> None:
+def test_names_unlisted_method_is_closed_to_everyone(method: str) -> None:
     assert not allowed(method, service(*Role))
     assert not allowed(method, person())
 

@@ -146,10 +146,11 @@ CONTENT_CHANGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("changes", CONTENT_CHANGES)
-def test_e3_every_field_of_the_content_is_inside(changes: dict[str, Any]) -> None:
+def test_e3_every_field_of_the_content_is_inside() -> None:
     command = failed()
-    assert canonicalize(replace(command, content=replace(command.content, **changes)))[1] != command.digest
+    changed = [replace(command, content=replace(command.content, **changes)) for changes in CONTENT_CHANGES]
+    digests = [canonicalize(other)[1] for other in changed]
+    assert len({command.digest, *digests}) == 1 + len(CONTENT_CHANGES)
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,11 @@ def refusal(**changes: Any) -> RefusedError:
     return caught.value
 
 
-@pytest.mark.parametrize(("field", "changes"), INVALID)
-def test_id4_invalid_field_is_named(field: str, changes: dict[str, Any]) -> None:
-    refused = refusal(**changes)
-    assert refused.reason is Reason.INVALID_ARGUMENT
-    assert [violation.field for violation in refused.violations] == [field]
-    assert len(refused.message) < 300
+def test_id4_invalid_field_is_named() -> None:
+    refusals = [refusal(**changes) for _, changes in INVALID]
+    assert [[violation.field for violation in refused.violations] for refused in refusals] == [[f] for f, _ in INVALID]
+    assert {refused.reason for refused in refusals} == {Reason.INVALID_ARGUMENT}
+    assert max(len(refused.message) for refused in refusals) < 300
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,11 @@ def test_e4_answers_are_no_errors(reason: Reason) -> None:
     assert outcome.response.stale is reason.startswith("STALE")
 
 
-@pytest.mark.parametrize("reason", list(Reason))
-def test_e10_refused_item_says_what_a_call_of_its_own_would_have(reason: Reason) -> None:
-    error = encode.batch_result("evt-1", Refused(RefusedError(reason, "why"))).error
-    assert (error.reason, error.code) == (common_pb2.Reason.Value(reason), GRPC_CODE_NUMBERS[reason])
-    assert error.retryable is (reason in RETRYABLE_REASONS)
+def test_e10_refused_item_says_what_a_call_of_its_own_would_have() -> None:
+    for reason in Reason:
+        error = encode.batch_result("evt-1", Refused(RefusedError(reason, "why"))).error
+        assert (error.reason, error.code) == (common_pb2.Reason.Value(reason), GRPC_CODE_NUMBERS[reason])
+        assert error.retryable is (reason in RETRYABLE_REASONS)
 
 
 def test_e10_invalid_item_names_its_fields() -> None:

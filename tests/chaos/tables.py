@@ -1,0 +1,93 @@
+"""The database as the judge reads it after a run, and as the next run finds it: empty."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from taskstatus.adapters.mysql import rows_event, rows_outbox, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql.engine import driver_url
+from taskstatus.adapters.mysql.values import text
+from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.records import DedupRecord
+from taskstatus.domain.state import Grant
+from tests.history.model import FinalTables, OutboxRow
+from tests.support.databases import TABLES
+
+Rows = Sequence[Any]
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[AsyncConnection]:
+    """A connection of its own, without the product's limits, which are made for requests."""
+    engine = create_async_engine(driver_url(url), poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    try:
+        async with engine.connect() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+async def empty(url: str) -> None:
+    """No row is left of the run before; the definitions stay."""
+    async with connected(url) as connection:
+        for table in TABLES:
+            await connection.exec_driver_sql(f"TRUNCATE TABLE {table}")
+
+
+async def unpublished(url: str) -> int:
+    """Rows of the outbox that are still to be published, or DEAD."""
+    async with connected(url) as connection:
+        found = await connection.exec_driver_sql("SELECT COUNT(*) AS n FROM task_outbox WHERE status <> 'PUBLISHED'")
+        return int(found.scalar_one())
+
+
+async def read_tables(url: str) -> FinalTables:
+    """Every row."""
+    async with connected(url) as connection:
+        tasks = [rows_task.from_row(row) for row in await _all(connection, "task", rows_task.COLUMNS)]
+        steps = [rows_step.from_row(row) for row in await _all(connection, "task_step", rows_step.COLUMNS)]
+        events = [rows_event.from_row(row) for row in await _all(connection, "task_event_log", rows_event.COLUMNS)]
+        leases = await _all(connection, "task_execution_lease", ("execution_id", "closed_at"))
+        workflows = [
+            rows_workflow.from_row(row, ()) for row in await _all(connection, "workflow", rows_workflow.COLUMNS)
+        ]
+        return FinalTables(
+            workflows={WorkflowId(workflow.workflow_id): workflow for workflow in workflows},
+            tasks={task.envelope.task_id: task for task in tasks},
+            steps={step.key: step for step in steps},
+            events={(event.task_id, event.task_version): event for event in events},
+            dedups=await _dedups(connection),
+            leases={ExecutionId(execution_id): closed_at for execution_id, closed_at in leases},
+            grants=await _grants(connection),
+            outbox=await _outbox(connection),
+        )
+
+
+async def _dedups(connection: AsyncConnection) -> dict[tuple[TaskId, str], DedupRecord]:
+    found = {}
+    for row in await _all(connection, "task_event_dedup", (*rows_event.SEEN_COLUMNS, "bucket")):
+        key, seen = rows_event.seen_from_row(row[:-1])
+        found[key] = DedupRecord(key[0], row[-1], key[1], seen.digest, seen.result)
+    return found
+
+
+async def _grants(connection: AsyncConnection) -> dict[TaskId, tuple[Grant, ...]]:
+    grants: defaultdict[TaskId, list[Grant]] = defaultdict(list)
+    for row in await _all(connection, "task_acl", ("task_id", *rows_task.GRANT_COLUMNS)):
+        grants[TaskId(row[0])].append(rows_task.grant_from_row(row))
+    return {task_id: tuple(given) for task_id, given in grants.items()}
+
+
+async def _outbox(connection: AsyncConnection) -> tuple[OutboxRow, ...]:
+    rows = await _all(connection, "task_outbox", (*rows_outbox.RECORD_COLUMNS, "status"))
+    return tuple(OutboxRow(rows_outbox.from_row(row), text(row[-1])) for row in rows)
+
+
+async def _all(connection: AsyncConnection, table: str, columns: Sequence[str]) -> Rows:
+    return (await connection.exec_driver_sql(f"SELECT {','.join(columns)} FROM {table}")).all()

@@ -1,0 +1,150 @@
+"""Calls to the running processes: gRPC to either replica, REST to the gateway; every failure is one TransportError."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any
+
+import grpc
+import grpc.aio
+import httpx
+from google.protobuf import json_format
+from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
+
+from taskstatus.application.identity import Role, ServiceIdentity
+from tests.chaos.wire import from_json, json_body
+from tests.support.clients import Caller, Tokens, refusal_of
+
+REST_SHARE = 0.2
+"""Of activations."""
+SERVICE_ROLES = tuple(role for role in Role if role is not Role.USER)
+CHANNEL_OPTIONS = (
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+)
+"""A replica that comes back is found at once; by default it may take two minutes."""
+
+
+class TransportError(Exception):
+    """A call or item without a result; ``reason`` is empty when nobody gave one."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+
+
+class Transports:
+    """Which process serves a call is drawn from ``random``."""
+
+    def __init__(
+        self, channels: Sequence[grpc.aio.Channel], rest: httpx.AsyncClient, tokens: Tokens, random: Random
+    ) -> None:
+        self._channels = channels
+        self._rest = rest
+        self._tokens = tokens
+        self._random = random
+        self._callers: dict[tuple[str, str, str], list[Caller]] = {}
+
+    async def one(
+        self,
+        identity: ServiceIdentity,
+        request: report_service_pb2.ReportEventRequest,
+        timeout: float,
+        *,
+        by_rest: bool,
+    ) -> report_service_pb2.ReportEventResponse:
+        """ReportEvent."""
+        if by_rest:
+            answer = report_service_pb2.ReportEventResponse()
+            return await self._post(identity, "/internal/v1/task-events", request, answer, timeout)
+        return await self._call(identity, lambda caller: caller.report_service.ReportEvent, request, timeout)
+
+    async def batch(
+        self,
+        identity: ServiceIdentity,
+        requests: Sequence[report_service_pb2.ReportEventRequest],
+        timeout: float,
+        *,
+        by_rest: bool,
+    ) -> report_service_pb2.BatchReportEventsResponse:
+        """BatchReportEvents."""
+        request = report_service_pb2.BatchReportEventsRequest(events=requests)
+        if by_rest:
+            answer = report_service_pb2.BatchReportEventsResponse()
+            return await self._post(identity, "/internal/v1/task-events:batch", request, answer, timeout)
+        return await self._call(identity, lambda caller: caller.report_service.BatchReportEvents, request, timeout)
+
+    async def compact(
+        self, identity: ServiceIdentity, events: Sequence[report_service_pb2.CompactEvent], timeout: float
+    ) -> report_service_pb2.BatchReportCompactEventsResponse:
+        """BatchReportCompactEvents."""
+        request = report_service_pb2.BatchReportCompactEventsRequest(events=events)
+        return await self._call(
+            identity, lambda caller: caller.report_service.BatchReportCompactEvents, request, timeout
+        )
+
+    async def activate(
+        self, identity: ServiceIdentity, request: register_service_pb2.ActivateStepRequest, timeout: float
+    ) -> common_pb2.ExecutionContext:
+        """ActivateStep."""
+        if self._random.random() < REST_SHARE:
+            path = f"/internal/v1/tasks/{request.task_id}/steps/{request.step_id}:activate"
+            answer = register_service_pb2.ActivateStepResponse()
+            return (await self._post(identity, path, request, answer, timeout)).context
+        answer = await self._call(identity, lambda caller: caller.register.ActivateStep, request, timeout)
+        return answer.context
+
+    async def register(
+        self, identity: ServiceIdentity, request: register_service_pb2.RegisterExecutionRequest, timeout: float
+    ) -> common_pb2.ExecutionContext:
+        """RegisterExecution."""
+        answer = await self._call(identity, lambda caller: caller.register.RegisterExecution, request, timeout)
+        return answer.context
+
+    async def create(self, identity: ServiceIdentity, request: Any, timeout: float) -> Any:
+        """CreateWorkflow or CreateTask, by the type of the request."""
+        if isinstance(request, register_service_pb2.CreateWorkflowRequest):
+            return await self._call(identity, lambda caller: caller.register.CreateWorkflow, request, timeout)
+        return await self._call(identity, lambda caller: caller.register.CreateTask, request, timeout)
+
+    async def _call(
+        self,
+        identity: ServiceIdentity,
+        method: Callable[[Caller], Callable[..., Awaitable[Any]]],
+        request: Any,
+        timeout: float,
+    ) -> Any:
+        caller = self._random.choice(self._callers_of(identity))
+        try:
+            return await method(caller)(request, metadata=caller.metadata, timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            raise TransportError(refusal_of(error).reason, f"{error.code().name} {error.details()}") from error
+
+    async def _post(self, identity: ServiceIdentity, path: str, request: Any, answer: Any, timeout: float) -> Any:
+        token = self._callers_of(identity)[0].token
+        try:
+            response = await self._rest.post(
+                path, json=json_body(request), headers={"authorization": f"Bearer {token}"}, timeout=timeout
+            )
+            if response.is_success:
+                return from_json(response.json(), answer)
+        except (httpx.HTTPError, json_format.ParseError, ValueError) as error:
+            raise TransportError("", repr(error)) from error
+        raise TransportError(_problem_reason(response), response.text)
+
+    def _callers_of(self, identity: ServiceIdentity) -> list[Caller]:
+        key = (identity.tenant_id, identity.authority_scope, identity.producer_id)
+        if key not in self._callers:
+            tenant_id, scope, producer_id = key
+            token = self._tokens.service(producer_id, *SERVICE_ROLES, tenant=tenant_id, scope=scope)
+            self._callers[key] = [Caller(channel, token) for channel in self._channels]
+        return self._callers[key]
+
+
+def _problem_reason(response: httpx.Response) -> str:
+    try:
+        return str(response.json().get("reason", ""))
+    except ValueError:
+        return ""

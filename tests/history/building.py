@@ -1,0 +1,223 @@
+"""A small true history, made by the pure domain: one task that fails once, is retried and ends well."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import orjson
+
+from taskstatus.adapters.canonical import canonicalize
+from taskstatus.adapters.memory.tables import Tables
+from taskstatus.domain.activation import ActivationRows, activate
+from taskstatus.domain.batch import Arrival, WorkingSet, evaluate
+from taskstatus.domain.commands import (
+    ActivateAttempt,
+    Caller,
+    CreateWorkflow,
+    Credential,
+    EventContent,
+    ReportedError,
+    StatedFields,
+    StepSpec,
+    TaskEventCommand,
+    TaskSpec,
+)
+from taskstatus.domain.creation import create_workflow
+from taskstatus.domain.definitions import generic_profile
+from taskstatus.domain.events import EXECUTION_EVENTS, EventType
+from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, make_id
+from taskstatus.domain.notifications import OutboxTools
+from taskstatus.domain.progress import Progress
+from taskstatus.domain.projections import render_detail
+from taskstatus.domain.records import ChangeSet, Projection, TaskView
+from taskstatus.domain.state import FailurePolicy
+from taskstatus.domain.verdicts import Coalesced, Verdict, result_or_raise
+from tests.history.model import Creation, FinalTables, History, Invocation, OutboxRow, Outcome, Publication
+from tests.history.rules_channels import channels_of
+
+START = datetime(2026, 11, 30, 8, 0, 0)
+BUCKET = 7
+WORKFLOW, TASK = WorkflowId(make_id(1, BUCKET, 1)), TaskId(make_id(1, BUCKET, 2))
+FIRST, SECOND = ExecutionId(make_id(1, BUCKET, 3)), ExecutionId(make_id(1, BUCKET, 4))
+COORDINATOR, WORKER = Caller("t-01", "documents", "coordinator"), Caller("t-01", "documents", "parser")
+STEP = "parse"
+
+
+@dataclass
+class Story:
+    """Tables, acknowledgements and publications that grow event by event."""
+
+    tables: Tables = field(default_factory=Tables)
+    invocations: list[Invocation] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)
+    seconds: int = 0
+    ids: int = 100
+
+    def create(self) -> None:
+        """A workflow with one task of one step."""
+        step = StepSpec(STEP, "DOCUMENT.PARSE", WORKER.producer_id, (), FailurePolicy.RETRY_THEN_FAIL_TASK, "", 1, 0)
+        task = TaskSpec("task-1", "Report", "", "", 0, "", (step,), "", (), (), False, b"task", _digest("task"))
+        command = CreateWorkflow(
+            COORDINATOR, "create-1", "order-1", "ada", "Import", "", "", (), (task,), _digest("order-1")
+        )
+        _, _, changes = create_workflow(command, WORKFLOW, BUCKET, [TASK], self._now(), self._tools())
+        self._commit(changes)
+
+    def activate(self, attempt: int, execution_id: ExecutionId) -> None:
+        """One attempt of the step."""
+        what = f"{STEP}/{attempt}"
+        command = ActivateAttempt(
+            COORDINATOR, f"activate-{attempt}", TASK, 0, STEP, attempt, "", 15, 60, None, what.encode(), _digest(what)
+        )
+        attempts = sorted(self.tables.steps_in(TASK, 1), key=lambda step: step.attempt)
+        rows = ActivationRows(self.tables.tasks[TASK], attempts, None, None, self._now())
+        done = activate(command, rows, execution_id, self._tools(), lambda _, code: generic_profile(code))
+        self._commit(done.changes)
+        call = self._invocation(command.command_id, TASK, what)
+        version = done.task.version if attempt > 1 else None
+        self.invocations.append(
+            replace(
+                call,
+                outcome=Outcome.OK,
+                version=version,
+                coordinates=(TASK, 1, STEP, attempt),
+                execution_id=execution_id,
+            )
+        )
+
+    def report(self, *commands: TaskEventCommand) -> None:
+        """One commit of events."""
+        tables = self.tables
+        seen = WorkingSet(dict(tables.tasks), dict(tables.steps), {}, {TASK: self._now()})
+        arrivals = [Arrival(command, 0.0) for command in commands]
+        verdicts, changes = evaluate(arrivals, seen, self._tools(), timedelta(days=7))
+        self._commit(changes)
+        for command, verdict in zip(commands, verdicts, strict=True):
+            stream = command.execution_id or command.task_id
+            call = self._invocation(command.content.event_id, stream, repr(command.content))
+            self.invocations.append(_acknowledged(call, verdict))
+
+    def history(self) -> History:
+        """All of it."""
+        tables = self.tables
+        return History(
+            invocations=tuple(self.invocations),
+            creations=(Creation(WORKFLOW, "task-1", TASK),),
+            publications=tuple(self.publications),
+            tables=FinalTables(
+                workflows=dict(tables.workflows),
+                tasks=dict(tables.tasks),
+                steps=dict(tables.steps),
+                events=dict(tables.events),
+                dedups=dict(tables.dedups),
+                leases={key: row.closed_at for key, row in tables.leases.items()},
+                grants={},
+                outbox=tuple(OutboxRow(record, "PUBLISHED") for record in tables.outbox.values()),
+            ),
+            faultless=True,
+        )
+
+    def _commit(self, changes: ChangeSet) -> None:
+        self.tables.check(changes)
+        self.tables.apply(changes, self._now())
+        for record in changes.outbox:
+            version = record.aggregate_version if record.projection is Projection.TASK_DETAIL else None
+            data = self._detail() if version else record.payload or b""
+            for channel in channels_of(record, self.history().tables):
+                self.publications.append(Publication(channel, data, self._now(), version))
+
+    def _detail(self) -> bytes:
+        task = self.tables.tasks[TASK]
+        trigger = self.tables.events[TASK, task.version]
+        return orjson.dumps(render_detail(TaskView(task, tuple(self.tables.steps_in(TASK, 1)), START, trigger)))
+
+    def _invocation(self, event_id: str, stream: bytes, content: str) -> Invocation:
+        number = len(self.invocations) + 1
+        at = float(number)
+        return Invocation(number, number, "client", stream, TASK, event_id, content, at, at + 0.5, Outcome.UNKNOWN)
+
+    def _now(self) -> datetime:
+        self.seconds += 1
+        return START + timedelta(seconds=self.seconds)
+
+    def _tools(self) -> OutboxTools:
+        def new_id(bucket: int) -> bytes:
+            self.ids += 1
+            return make_id(1, bucket, self.ids)
+
+        return OutboxTools(new_id=new_id, to_json=orjson.dumps)
+
+
+def a_true_history() -> History:
+    """Created, started, progress absorbed, failed, retried, completed, ended: versions 1 to 8."""
+    story = Story()
+    story.create()
+    story.activate(1, FIRST)
+    story.report(_of_step(FIRST, 1, EventType.STEP_STARTED, 1))
+    story.report(*(_of_step(FIRST, 1, EventType.STEP_PROGRESS, seq) for seq in (2, 3)))
+    story.report(_of_step(FIRST, 1, EventType.STEP_FAILED, 4))
+    story.activate(2, SECOND)
+    story.report(_of_step(SECOND, 2, EventType.STEP_STARTED, 1))
+    story.report(_of_step(SECOND, 2, EventType.STEP_COMPLETED, 2))
+    story.report(_of_task(EventType.TASK_COMPLETED, 1))
+    return story.history()
+
+
+def _acknowledged(call: Invocation, verdict: Verdict) -> Invocation:
+    result = result_or_raise(verdict)
+    outcome = Outcome.ABSORBED if isinstance(verdict, Coalesced) else Outcome.OK
+    return replace(call, outcome=outcome, version=result.task_version)
+
+
+def _of_step(execution_id: ExecutionId, attempt: int, event_type: EventType, seq: int) -> TaskEventCommand:
+    content = EventContent(
+        event_id=f"{STEP}.{attempt}.{seq}",
+        event_type=event_type,
+        source_seq=seq,
+        progress=Progress(seq, 10, "page") if event_type is EventType.STEP_PROGRESS else None,
+        error=ReportedError("SYSTEM", "BROKEN", "It broke.", None, "") if event_type is EventType.STEP_FAILED else None,
+    )
+    credential = Credential(1, None, EXECUTION_EVENTS)
+    return _finished(content, WORKER, STEP, attempt, execution_id, credential)
+
+
+def _of_task(event_type: EventType, seq: int) -> TaskEventCommand:
+    return _finished(EventContent(f"task.{seq}", event_type, seq), COORDINATOR, "", 0, None, None)
+
+
+def _finished(
+    content: EventContent,
+    caller: Caller,
+    step_id: str,
+    attempt: int,
+    execution_id: ExecutionId | None,
+    credential: Credential | None,
+) -> TaskEventCommand:
+    command = TaskEventCommand(
+        caller=caller,
+        content=content,
+        workflow_id=WORKFLOW if execution_id else None,
+        task_id=TASK,
+        task_attempt=1 if execution_id else 0,
+        step_id=step_id,
+        step_attempt=attempt,
+        execution_id=execution_id,
+        operation_code="",
+        bound=caller,
+        credential=credential,
+        stated=StatedFields(),
+        canonical=b"",
+        digest=b"",
+        received_monotonic=0.0,
+        received_unix=0.0,
+        trace_id=None,
+        traceparent="",
+    )
+    canonical, digest = canonicalize(command)
+    return replace(command, canonical=canonical, digest=digest)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

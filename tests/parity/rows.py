@@ -1,0 +1,124 @@
+"""What a case left in the database, in a form that is equal for equal tasks: ids by their role, times as times."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+from taskstatus_pb.storage.v1 import canonical_pb2
+
+from tests.parity.stage import Stage
+
+_KEY_OF_TABLE = {
+    "task": "id",
+    "task_run": "task_id",
+    "task_step": "task_id",
+    "task_event_log": "task_id",
+    "task_event_dedup": "task_id",
+    "task_execution_lease": "task_id",
+    "task_outbox": "aggregate_id",
+}
+_APART = frozenset({"traceparent", "trace_id", "elapsedMs", "committed_at"})
+"""Trace context is outside the content (E-3); the others are times."""
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_CANONICAL_VERSION = b"\x01"
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+async def stored_rows(reader: AsyncEngine, stage: Stage) -> Rows:
+    """Every row of the task, by table."""
+    task_id = _bytes_of(stage.task_id)
+    normal = _Normaliser(stage)
+    async with reader.connect() as connection:
+        rows: Rows = {}
+        for table, key in _KEY_OF_TABLE.items():
+            found = await connection.exec_driver_sql(f"SELECT * FROM {table} WHERE {key} = %s", (task_id,))
+            rows[table] = sorted((normal.row(table, dict(row)) for row in found.mappings()), key=repr)
+        await connection.rollback()
+    return rows
+
+
+class _Normaliser:
+    def __init__(self, stage: Stage) -> None:
+        roles = {stage.workflow_id: "workflow", stage.task_id: "task"}
+        roles |= {context.execution_id: f"execution {context.step_attempt}" for context in stage.contexts}
+        self._text = roles
+        self._raw = {_bytes_of(text): role for text, role in roles.items()}
+
+    def row(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row without what must differ. Asserts that digests cover what they stand beside."""
+        if table == "task_event_log" and row["source_seq"]:
+            return {**self._columns(row), "canonical": self._canonical(row), "digest": "of the canonical bytes"}
+        if table == "task_outbox":
+            return self._columns({**row, "id": "row"})
+        if table == "task_event_dedup":
+            return self._columns({**row, "digest": "as in the event log"})
+        return self._columns(row)
+
+    def _canonical(self, row: Mapping[str, Any]) -> bytes:
+        canonical = bytes(row["canonical"])
+        assert row["digest"] == hashlib.sha256(_CANONICAL_VERSION + canonical).digest()
+        event = canonical_pb2.CanonicalEvent.FromString(canonical)
+        assert event.SerializeToString(deterministic=True) == canonical
+        for name in ("workflow_id", "task_id", "execution_id"):
+            value = getattr(event, name)
+            setattr(event, name, self._raw.get(value, value.hex()).encode() if value else b"")
+        event.occurred_at_us = 1 if event.occurred_at_us else 0
+        return event.SerializeToString(deterministic=True)
+
+    def _columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self._value(value) for name, value in row.items() if name not in _APART}
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, datetime):
+            return "time"
+        if isinstance(value, bytes) and value in self._raw:
+            return self._raw[value]
+        if isinstance(value, bytes) and value[:1] == b"{":
+            return self._json(json.loads(value))
+        return self._in_text(value) if isinstance(value, str) else value
+
+    def _json(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._json(item) for name, item in value.items() if name not in _APART}
+        if isinstance(value, list):
+            return [self._json(item) for item in value]
+        return self._in_text(value) if isinstance(value, str) else value
+
+    def _in_text(self, text: str) -> str:
+        for known, role in self._text.items():
+            text = text.replace(known, role)
+        return _TIME.sub("time", text)
+
+
+def difference(rows: Rows, others: Rows) -> list[str]:
+    """The columns in which two tasks differ, for people; empty when they are equal."""
+    found = [f"{table}: {len(rows[table])} rows against {len(others[table])}" for table in rows]
+    found = [line for table, line in zip(rows, found, strict=True) if len(rows[table]) != len(others[table])]
+    for table in rows:
+        for row, other in zip(rows[table], others[table], strict=False):
+            found += [f"{table}.{name}: {row[name]} / {other[name]}" for name in row if row[name] != other[name]]
+    return found
+
+
+async def dedup_digests_match(reader: AsyncEngine, stage: Stage) -> bool:
+    """Whether each event of the log stands in the dedup table with the same digest and canonical version."""
+    statement = (
+        "SELECT COUNT(*) FROM task_event_log e LEFT JOIN task_event_dedup d ON d.task_id = e.task_id"
+        " AND d.event_id = e.event_id AND d.digest = e.digest AND d.canonical_version = e.canonical_version"
+        " WHERE e.task_id = %s AND e.source_seq > 0 AND d.task_id IS NULL"
+    )
+    async with reader.connect() as connection:
+        missing = (await connection.exec_driver_sql(statement, (_bytes_of(stage.task_id),))).scalar_one()
+        await connection.rollback()
+    return bool(missing == 0)
+
+
+def _bytes_of(text: str) -> bytes:
+    return bytes.fromhex(text.rpartition("_")[2])

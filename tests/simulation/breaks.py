@@ -1,0 +1,174 @@
+"""Ways to break the product, one at a time, each with the validator that must tell it: is the simulation any good?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from relay import rendering
+from relay.publisher import Publication
+from relay.rows import Claim
+from relay.settling import Settlement, Settler
+from taskstatus.adapters.memory.tables import Tables
+from taskstatus.application.call_group import CallGroup
+from taskstatus.domain import activation, batch, decide, guards
+from taskstatus.domain.commands import TaskEventCommand
+from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.evolve import with_step_counted, with_version
+from taskstatus.domain.notifications import task_notifications
+from taskstatus.domain.reasons import Reason
+from taskstatus.domain.records import ChangeSet, OutboxRecord
+from taskstatus.domain.state import StepState, TaskState
+from taskstatus.domain.verdicts import Refused, Verdict
+from taskstatus.runtime import batch_commit
+from tests.simulation.outbox import OutboxTable
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One damage and the validator that must speak."""
+
+    damage: Callable[[pytest.MonkeyPatch], None]
+    validator: str
+
+
+def _without_guards(patch: pytest.MonkeyPatch, *names: str) -> None:
+    patch.setattr(guards, "GUARDS", tuple(guard for guard in guards.GUARDS if guard.name not in names))
+
+
+def forget_event_ids(patch: pytest.MonkeyPatch) -> None:
+    """E-3: the dedup guard is gone."""
+    _without_guards(patch, "event id is new")
+
+
+def take_events_twice(patch: pytest.MonkeyPatch) -> None:
+    """E-3, E-5: neither the id nor the sequence is looked at, and the tables take what comes."""
+    _without_guards(patch, "event id is new", "source sequence rises", "lifecycle allows", "progress rises")
+    patch.setattr(Tables, "check", lambda self, changes: None)
+
+
+def bump_the_version_twice(patch: pytest.MonkeyPatch) -> None:
+    """E-6: an event takes two versions."""
+    patch.setattr(decide, "with_version", lambda task, now: with_version(with_version(task, now), now))
+
+
+def let_the_dead_speak(patch: pytest.MonkeyPatch) -> None:
+    """L-1: terminal is not terminal."""
+    _without_guards(patch, "lifecycle allows")
+
+
+def keep_old_attempts_alive(patch: pytest.MonkeyPatch) -> None:
+    """R-6: a retry leaves the attempt before it as it is."""
+
+    def unchanged(last: StepState, at: object, version: int) -> StepState:
+        return last
+
+    patch.setattr(activation, "_supersede", unchanged)
+
+
+def absorb_everything(patch: pytest.MonkeyPatch) -> None:
+    """E-8: any event of the task absorbs the one before it."""
+
+    def chain(self: Any, command: TaskEventCommand) -> list[int]:
+        return list(self._last_of_task.get(command.task_id, []))
+
+    patch.setattr(batch._Batch, "_absorbable", chain)
+
+
+def go_on_after_a_failure(patch: pytest.MonkeyPatch) -> None:
+    """E-10: a failed item does not stop the later ones of its execution."""
+    patch.setattr(CallGroup, "is_broken", lambda self, stream: False)
+
+
+def answer_without_a_commit(patch: pytest.MonkeyPatch) -> None:
+    """B-3: one transaction in four is rolled back, and its value returned all the same."""
+    kept = Tables.apply
+    count = 0
+
+    def apply(self: Tables, changes: ChangeSet, now: Any) -> None:
+        nonlocal count
+        count += 1
+        if count % 4 or changes.new_workflows or changes.new_tasks:
+            kept(self, changes, now)
+
+    patch.setattr(Tables, "apply", apply)
+
+
+def guess_after_an_ambiguous_commit(patch: pytest.MonkeyPatch) -> None:
+    """Pitfall 1: a COMMIT whose reply was lost is answered as if it had failed for good."""
+
+    def lost(earlier: object, verdicts: Sequence[Verdict]) -> list[Verdict]:
+        return [Refused(RefusedError(Reason.TRANSITION_NOT_ALLOWED, "lost")) for _ in verdicts]
+
+    patch.setattr(batch_commit, "_settle", lost)
+
+
+def mark_what_failed(patch: pytest.MonkeyPatch) -> None:
+    """O-1: rows that Centrifugo refused are marked PUBLISHED."""
+    honest = Settler.settle
+
+    async def settle(self: Settler, claim: Any, settlement: Settlement) -> None:
+        settlement.published.extend(row for row, _ in settlement.failed)
+        settlement.failed.clear()
+        await honest(self, claim, settlement)
+
+    patch.setattr(Settler, "settle", settle)
+
+
+def forget_what_was_claimed(patch: pytest.MonkeyPatch) -> None:
+    """O-1: a claim never runs out, so that the rows of a dead relay wait for ever."""
+    claim = OutboxTable.claim
+
+    def for_ever(self: OutboxTable, token: bytes, limit: int, lease_seconds: float) -> Claim:
+        return claim(self, token, limit, 1e9)
+
+    patch.setattr(OutboxTable, "claim", for_ever)
+
+
+def drop_the_gate(patch: pytest.MonkeyPatch) -> None:
+    """architecture.md *Relay*: detail messages go out without their version."""
+
+    def ungated(channels: tuple[str, ...], data: bytes, key: str, **_: object) -> Publication:
+        return Publication(channels, data, key)
+
+    patch.setattr(rendering, "Publication", ungated)
+
+
+def lose_a_notification(patch: pytest.MonkeyPatch) -> None:
+    """E-6: a failure leaves no row for its summary."""
+
+    def fewer(*arguments: Any, **named: Any) -> tuple[OutboxRecord, ...]:
+        rows = task_notifications(*arguments, **named)
+        return rows[1:] if rows[0].event_type == "STEP_FAILED" else rows
+
+    patch.setattr(batch, "task_notifications", fewer)
+
+
+def count_a_retry_twice(patch: pytest.MonkeyPatch) -> None:
+    """E-8: a new attempt is counted as if there had been none before it."""
+
+    def recounted(task: TaskState, before: StepState | None, after: StepState) -> TaskState:
+        return with_step_counted(task, None if after.attempt > 1 and before else before, after)
+
+    patch.setattr(activation, "with_step_counted", recounted)
+
+
+BREAKS: tuple[Break, ...] = (
+    Break(forget_event_ids, "committed_event_is_answered_with_its_first_result"),
+    Break(take_events_twice, "one_effect_per_event_id"),
+    Break(bump_the_version_twice, "versions_are_gapless"),
+    Break(let_the_dead_speak, "terminal_never_reverts"),
+    Break(keep_old_attempts_alive, "retries_supersede"),
+    Break(absorb_everything, "acknowledged_exists_once_with_its_version"),
+    Break(go_on_after_a_failure, "broken_stream_waits"),
+    Break(answer_without_a_commit, "acknowledged_exists_once_with_its_version"),
+    Break(guess_after_an_ambiguous_commit, "rejected_left_nothing"),
+    Break(mark_what_failed, "outbox_reaches_every_channel"),
+    Break(forget_what_was_claimed, "outbox_is_drained"),
+    Break(drop_the_gate, "detail_never_goes_back"),
+    Break(lose_a_notification, "every_version_has_its_rows"),
+    Break(count_a_retry_twice, "counters_are_the_sum_of_the_steps"),
+)
