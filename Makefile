@@ -5,7 +5,7 @@ STACK := @./scripts/python -m scripts.stack
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up servers down status logs clean demo unit test check gen image bench fresh
+.PHONY: help up servers down status logs clean demo unit test check gen image bench fresh sim chaos mutants trace
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -51,3 +51,15 @@ bench: ## the benchmarks, with ratios measured in one run
 
 fresh: ## both README commands in a clean Debian root (needs root)
 	$(STACK) fresh $(ARGS)
+
+sim: ## seeded simulation on a virtual clock (ARGS="--seeds 5000", "--seed 17" to replay)
+	$(STACK) sim $(ARGS)
+
+chaos: ## load and faults on real processes, judged by the history checker (SECONDS=600, ARGS="--database mariadb")
+	$(STACK) chaos $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+
+mutants: ## switch off one rule at a time; a test that names its spec id must fail
+	$(STACK) mutants $(ARGS)
+
+trace: ## spec id → modules → tests
+	@./scripts/python -m scripts.trace

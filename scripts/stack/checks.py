@@ -30,7 +30,7 @@ CHECKS = (
     Check("formatting", ("ruff", "format", "--check", "."), ".venv/bin/ruff format ."),
     Check("lint", ("ruff", "check", "."), ".venv/bin/ruff check --fix ."),
     Check("types", ("mypy",), "correct the lines named above"),
-    Check("types of the tools", ("mypy", "scripts", "tests/stack"), "correct the lines named above"),
+    Check("types of the tools", ("mypy", "scripts", "bench", "tests/stack"), "correct the lines named above"),
     Check("layers", ("lint-imports",), "correct the imports named above; the rules are in pyproject.toml"),
     Check("contract style", ("buf", "lint", "proto"), "correct the protos named above", in_buf_workspace=True),
     Check(
@@ -40,7 +40,14 @@ CHECKS = (
         in_buf_workspace=True,
     ),
     Check("generated code", ("python", "-m", "scripts.gen", "--check"), "make gen"),
-    Check("rendered documents", ("python", "-m", "pytest", "-q", "tests/docs"), "see the test's message"),
+    Check(
+        "REST document", ("python", "-m", "gateway_rest.openapi", "--check"), "python -m gateway_rest.openapi --write"
+    ),
+    Check(
+        "rendered documents",
+        ("python", "-m", "pytest", "-q", "tests/docs", "-k", "not walkthrough"),
+        "python -m scripts.docs --write, or see the test's message",
+    ),
 )
 
 

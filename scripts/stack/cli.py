@@ -24,6 +24,9 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "check": ("formatting, lint, types, layers, contract, generated code", checks.check),
     "image": ("renew the image that buf compares the contract with", checks.image),
     "bench": ("the benchmarks", testing.bench),
+    "sim": ("the seeded simulation", testing.sim),
+    "chaos": ("load and faults on real processes", testing.chaos),
+    "mutants": ("one rule switched off at a time", testing.mutants),
     "fresh": ("the README's commands in a clean Debian root", fresh.fresh),
 }
 

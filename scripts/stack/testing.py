@@ -56,10 +56,29 @@ def demo(progress: Progress, arguments: list[str]) -> int:
 
 def bench(progress: Progress, arguments: list[str]) -> int:
     """The benchmarks; they start servers of their own."""
+    return _with_servers(progress, ["-m", "bench", *arguments])
+
+
+def chaos(progress: Progress, arguments: list[str]) -> int:
+    """Load and faults on real processes, judged by the history checker."""
+    return _with_servers(progress, ["-m", "tests.chaos", *arguments])
+
+
+def sim(progress: Progress, arguments: list[str]) -> int:
+    """The seeded simulation; needs no server."""
+    return subprocess.run([venvs.ensure_dev(progress), "-m", "tests.simulation", *arguments], check=False).returncode
+
+
+def mutants(progress: Progress, arguments: list[str]) -> int:
+    """One rule switched off at a time; needs no server."""
+    return subprocess.run([venvs.ensure_dev(progress), "-m", "tests.mutants", *arguments], check=False).returncode
+
+
+def _with_servers(progress: Progress, command: list[str]) -> int:
     python = venvs.ensure_dev(progress)
     _fetch_servers(progress)
     with nothing_left(progress) as (env, _):
-        return _run_interruptible([str(python), "-m", "bench", *arguments], env)
+        return _run_interruptible([str(python), *command], env)
 
 
 def _with_stack(progress: Progress, command: list[str]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from taskstatus.domain.business_status import WAITING_USER_ACTION
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import TaskId, format_task_id
+from taskstatus.domain.scrubbing import scrubbed
 from taskstatus.domain.state import FailurePolicy, StepState, TaskState
 
 WARNING = "WARNING"
@@ -84,7 +85,7 @@ def _needs_action(event_type: EventType, task: TaskState, step: StepState | None
         type=event_type,
         level=WARNING,
         title=f"{task.envelope.title} waits for you",
-        message=step.phase_label if step else "",
+        message=scrubbed(step.phase_label) if step else "",
         operation_code=step.definition.operation_code if step else "",
         error_code="",
         retryable=False,

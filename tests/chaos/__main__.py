@@ -1,4 +1,4 @@
-"""``python -m tests.chaos``: seeds of load and faults on real processes, each judged; a failing one can be run again."""
+"""``python -m tests.chaos``: seeds of load and faults on real processes, each judged and each to be had again."""
 
 from __future__ import annotations
 

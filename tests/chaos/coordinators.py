@@ -57,13 +57,13 @@ class Plan:
 
 
 class Coordinator:
-    """One coordinator; ``announce`` hears of each created task."""
+    """One coordinator; ``people`` are the owner and a grantee, ``announce`` hears of each created task."""
 
     def __init__(
         self,
         number: int,
         tenant_id: str,
-        owner_id: str,
+        people: tuple[str, str],
         options: Options,
         line: Line,
         assign: Assign,
@@ -72,7 +72,7 @@ class Coordinator:
         self._name = f"coordinator-{tenant_id}-{number}"
         self._number = number
         self._tenant_id = tenant_id
-        self._owner_id = owner_id
+        self._owner_id, self._grantee_id = people
         self._options = options
         self._line = line
         self._assign = assign
@@ -107,7 +107,7 @@ class Coordinator:
 
     async def _create_workflow(self) -> None:
         spec = self._task_spec()
-        grants = [_grant("bob")] if self._random.randrange(2) else []
+        grants = [_grant(self._grantee_id)] if self._random.randrange(2) else []
         request = register_service_pb2.CreateWorkflowRequest(
             command_id=f"workflow-{self._number}",
             client_workflow_key=f"order-{self._number}",

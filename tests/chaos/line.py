@@ -21,7 +21,7 @@ from tests.chaos.wire import compact_event, event_id_of, fits_compact, full_requ
 from tests.history.model import Creation, Invocation, Outcome
 from tests.simulation.items import OPERATION, WORKER, Item
 
-PATIENCE_SECONDS = 4.0
+PATIENCE_SECONDS = 2.5
 LONGEST_HASTE_SECONDS = 0.15
 RETRY_PAUSE_SECONDS = 0.1
 FORMS = ("unary", "batch", "batch", "compact", "compact", "rest", "rest-batch")

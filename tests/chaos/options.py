@@ -8,7 +8,7 @@ from enum import StrEnum
 from random import Random
 
 FAULTLESS_ONE_IN = 10
-FAULTS_PER_SECOND = 1.2
+FAULTS_PER_SECOND = 1.0
 QUIET_SECONDS = 0.5
 """No fault begins before; the last ones begin this long before the end."""
 MOST_DATABASE_KILLS = 2
@@ -117,9 +117,9 @@ def options_of(seed: int, seconds: float) -> Options:
     return Options(
         seed=seed,
         seconds=seconds,
-        coordinators=random.randint(1, 2),
-        hosts=random.randint(3, 6),
-        think_seconds=random.choice((0.02, 0.05, 0.1)),
+        coordinators=random.randint(2, 4),
+        hosts=random.randint(5, 9),
+        think_seconds=random.choice((0.01, 0.03)),
         wrong_rate=random.choice((0.0, 0.1, 0.2)),
         hasty_rate=0.0 if faultless else random.choice((0.0, 0.02, 0.08)),
         plan=() if faultless else _plan(random, seconds),

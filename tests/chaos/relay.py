@@ -1,4 +1,4 @@
-"""``python -m tests.chaos.relay``: the relay process with short times, so that a lost lease is taken over in seconds."""
+"""``python -m tests.chaos.relay``: the relay with short times, so that a lost lease is taken over in seconds."""
 
 from __future__ import annotations
 

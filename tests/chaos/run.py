@@ -1,4 +1,4 @@
-"""One seed on the running processes: load with faults, then none until everything is answered and told, then the judge."""
+"""One seed on the running processes: load with faults, then none until all is answered and told, then the judge."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from tests.simulation.items import Assignment
 from tests.support.clients import Tokens
 
 TENANTS = ("t-01", "t-02")
-GRANTEE = "bob"
 LAST_CALLS_SECONDS = 30.0
 """How long calls that were on their way may take once no fault is left."""
 SETTLE_SECONDS = 30.0
@@ -122,21 +121,22 @@ class _Crowd:
         self._notes: list[str] = []
         self.line = Line(options, transports)
         self._hosts = [WorkerHost(number + 1, options, self.line) for number in range(options.hosts)]
-        # Channels keep what an earlier run with the same owner told.
-        owner_id = f"auth0|ada.{uuid4().hex[:12]}"
+        # Channels keep what an earlier run told the same people.
+        run_id = uuid4().hex[:12]
+        self._people = (f"auth0|ada.{run_id}", f"bob.{run_id}")
         self._coordinators = [
-            Coordinator(number, tenant_id, owner_id, options, self.line, self._assign, self._announce)
+            Coordinator(number, tenant_id, self._people, options, self.line, self._assign, self._announce)
             for tenant_id in TENANTS
             for number in range(1, options.coordinators + 1)
         ]
-        self._people = [(tenant_id, user_id) for tenant_id in TENANTS for user_id in (owner_id,)]
 
     async def run(self, nemesis: Nemesis) -> tuple[History, float, float]:
         """The history, and the seconds that settling and draining took."""
-        for tenant_id, user_id in self._people:
-            self._watcher.watch_user(tenant_id, user_id)
+        for tenant_id in TENANTS:
+            for user_id in self._people:
+                self._watcher.watch_user(tenant_id, user_id)
         stopped = asyncio.Event()
-        clients = [*self._coordinators, *self._hosts]
+        clients: list[Coordinator | WorkerHost] = [*self._coordinators, *self._hosts]
         working = [asyncio.ensure_future(client.run(stopped)) for client in clients]
         faults = asyncio.ensure_future(nemesis.run())
         await asyncio.sleep(self._options.seconds)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.stack import centrifugo, devkeys, ports, processes, programs, servers, services
+from scripts.stack import centrifugo, devkeys, paths, ports, probes, processes, programs, servers, services
 from scripts.stack.servers import RunningServer
 from taskstatus.adapters.mysql.migrate import migrate
 from tests.chaos.options import CENTRIFUGO, DATABASE, GATEWAY, RELAYS, REPLICAS, SERVICES
@@ -121,7 +121,9 @@ async def _start(stack: ChaosStack, name: str, service: services.Service) -> Non
     url = stack.database.url.replace(f":{stack.database.port}/", f":{stack.proxies[name].port}/")
     settings = {**stack.settings, "TASKSTATUS_DATABASE_URL": url, CLOCK_FILE_VARIABLE: str(stack.clock_file)}
     program = services.program(service, settings, stack.addresses[name], stack.folder / f"{name}.log")
-    program = replace(program, name=name, grace_seconds=GRACE_SECONDS)
+    # A process that accepts connections is enough here, and asked cheaply: clients wait for the rest themselves.
+    port = int(next(iter(stack.addresses[name].values())).rpartition(":")[2])
+    program = replace(program, name=name, grace_seconds=GRACE_SECONDS, ready=lambda: probes.tcp_accepts(port))
     identity = await asyncio.to_thread(programs.start, program)
     stack.parts[name] = RunningServer(program.listens, 0, name, program, identity)
 
@@ -147,7 +149,7 @@ def _namespaces_with_long_history() -> list[dict[str, Any]]:
 
 def _settings(realtime: servers.RunningCentrifugo, keys: devkeys.DevKeys) -> dict[str, str]:
     return {
-        "PYTHONPATH": os.pathsep.join([str(services.VENV.parent), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(paths.ROOT), os.environ.get("PYTHONPATH", "")]),
         "TASKSTATUS_IDENTITY_FILE": str(keys.identity_file),
         "TASKSTATUS_EXECUTION_KEYS_FILE": str(keys.execution_keys_file),
         "TASKSTATUS_REALTIME_KEY_FILE": str(keys.realtime_key_file),

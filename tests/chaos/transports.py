@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
 import httpx
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
 
 from taskstatus.application.identity import Role, ServiceIdentity
 from tests.chaos.wire import from_json, json_body
 from tests.support.clients import Caller, Tokens, refusal_of
+
+M = TypeVar("M", bound=Message)
 
 REST_SHARE = 0.2
 """Of activations."""
@@ -25,6 +28,10 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 500),
 )
 """A replica that comes back is found at once; by default it may take two minutes."""
+
+
+Method = Callable[[Caller], Callable[..., Awaitable[Any]]]
+"""The method of a caller's stub."""
 
 
 class TransportError(Exception):
@@ -59,7 +66,8 @@ class Transports:
         if by_rest:
             answer = report_service_pb2.ReportEventResponse()
             return await self._post(identity, "/internal/v1/task-events", request, answer, timeout)
-        return await self._call(identity, lambda caller: caller.report_service.ReportEvent, request, timeout)
+        method, kind = _method("report_service", "ReportEvent"), report_service_pb2.ReportEventResponse
+        return await self._call(identity, method, request, kind, timeout)
 
     async def batch(
         self,
@@ -74,16 +82,17 @@ class Transports:
         if by_rest:
             answer = report_service_pb2.BatchReportEventsResponse()
             return await self._post(identity, "/internal/v1/task-events:batch", request, answer, timeout)
-        return await self._call(identity, lambda caller: caller.report_service.BatchReportEvents, request, timeout)
+        method, kind = _method("report_service", "BatchReportEvents"), report_service_pb2.BatchReportEventsResponse
+        return await self._call(identity, method, request, kind, timeout)
 
     async def compact(
         self, identity: ServiceIdentity, events: Sequence[report_service_pb2.CompactEvent], timeout: float
     ) -> report_service_pb2.BatchReportCompactEventsResponse:
         """BatchReportCompactEvents."""
         request = report_service_pb2.BatchReportCompactEventsRequest(events=events)
-        return await self._call(
-            identity, lambda caller: caller.report_service.BatchReportCompactEvents, request, timeout
-        )
+        method = _method("report_service", "BatchReportCompactEvents")
+        kind = report_service_pb2.BatchReportCompactEventsResponse
+        return await self._call(identity, method, request, kind, timeout)
 
     async def activate(
         self, identity: ServiceIdentity, request: register_service_pb2.ActivateStepRequest, timeout: float
@@ -93,36 +102,36 @@ class Transports:
             path = f"/internal/v1/tasks/{request.task_id}/steps/{request.step_id}:activate"
             answer = register_service_pb2.ActivateStepResponse()
             return (await self._post(identity, path, request, answer, timeout)).context
-        answer = await self._call(identity, lambda caller: caller.register.ActivateStep, request, timeout)
-        return answer.context
+        method, kind = _method("register", "ActivateStep"), register_service_pb2.ActivateStepResponse
+        return (await self._call(identity, method, request, kind, timeout)).context
 
     async def register(
         self, identity: ServiceIdentity, request: register_service_pb2.RegisterExecutionRequest, timeout: float
     ) -> common_pb2.ExecutionContext:
         """RegisterExecution."""
-        answer = await self._call(identity, lambda caller: caller.register.RegisterExecution, request, timeout)
-        return answer.context
+        method, kind = _method("register", "RegisterExecution"), register_service_pb2.RegisterExecutionResponse
+        return (await self._call(identity, method, request, kind, timeout)).context
 
     async def create(self, identity: ServiceIdentity, request: Any, timeout: float) -> Any:
         """CreateWorkflow or CreateTask, by the type of the request."""
         if isinstance(request, register_service_pb2.CreateWorkflowRequest):
-            return await self._call(identity, lambda caller: caller.register.CreateWorkflow, request, timeout)
-        return await self._call(identity, lambda caller: caller.register.CreateTask, request, timeout)
+            method, kind = _method("register", "CreateWorkflow"), register_service_pb2.CreateWorkflowResponse
+            return await self._call(identity, method, request, kind, timeout)
+        method = _method("register", "CreateTask")
+        return await self._call(identity, method, request, register_service_pb2.CreateTaskResponse, timeout)
 
     async def _call(
-        self,
-        identity: ServiceIdentity,
-        method: Callable[[Caller], Callable[..., Awaitable[Any]]],
-        request: Any,
-        timeout: float,
-    ) -> Any:
+        self, identity: ServiceIdentity, method: Method, request: Message, kind: type[M], timeout: float
+    ) -> M:
         caller = self._random.choice(self._callers_of(identity))
         try:
-            return await method(caller)(request, metadata=caller.metadata, timeout=timeout)
+            answer = await method(caller)(request, metadata=caller.metadata, timeout=timeout)
         except grpc.aio.AioRpcError as error:
             raise TransportError(refusal_of(error).reason, f"{error.code().name} {error.details()}") from error
+        assert isinstance(answer, kind)
+        return answer
 
-    async def _post(self, identity: ServiceIdentity, path: str, request: Any, answer: Any, timeout: float) -> Any:
+    async def _post(self, identity: ServiceIdentity, path: str, request: Message, answer: M, timeout: float) -> M:
         token = self._callers_of(identity)[0].token
         try:
             response = await self._rest.post(
@@ -141,6 +150,10 @@ class Transports:
             token = self._tokens.service(producer_id, *SERVICE_ROLES, tenant=tenant_id, scope=scope)
             self._callers[key] = [Caller(channel, token) for channel in self._channels]
         return self._callers[key]
+
+
+def _method(stub: str, name: str) -> Method:
+    return lambda caller: getattr(getattr(caller, stub), name)
 
 
 def _problem_reason(response: httpx.Response) -> str:

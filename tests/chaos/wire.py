@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 from datetime import UTC
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf import json_format, struct_pb2
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from taskstatus_pb.v1 import common_pb2, report_service_pb2
 
 from taskstatus.domain.commands import EventContent, StatedFields
 from tests.simulation.items import Item
+
+M = TypeVar("M", bound=Message)
 
 _HANDLE_PREFIX = "exh_"
 _EVENT_ID_BYTES = 16
@@ -62,14 +65,15 @@ def compact_event(item: Item) -> report_service_pb2.CompactEvent:
     )
 
 
-def json_body(message: Any) -> dict[str, Any]:
+def json_body(message: Message) -> dict[str, Any]:
     """A request in its JSON mapping."""
     return dict(json_format.MessageToDict(message))
 
 
-def from_json(tree: dict[str, Any], target: Any) -> Any:
+def from_json(tree: dict[str, Any], target: M) -> M:
     """A response out of its JSON mapping; raises json_format.ParseError."""
-    return json_format.ParseDict(tree, target)
+    json_format.ParseDict(tree, target)
+    return target
 
 
 def _common(item: Item) -> dict[str, Any]:
@@ -96,12 +100,16 @@ def _timestamp(content: EventContent) -> Timestamp:
 
 def _progress(content: EventContent) -> common_pb2.Progress | None:
     progress = content.progress
-    return progress and common_pb2.Progress(current=progress.current, total=progress.total, unit=progress.unit)
+    if progress is None:
+        return None
+    return common_pb2.Progress(current=progress.current, total=progress.total, unit=progress.unit)
 
 
 def _data(content: EventContent) -> report_service_pb2.EventData | None:
     data = content.data
-    return data and report_service_pb2.EventData(schema=data.schema, value=struct_pb2.Struct.FromString(data.wire))
+    if data is None:
+        return None
+    return report_service_pb2.EventData(schema=data.schema, value=struct_pb2.Struct.FromString(data.wire))
 
 
 def _error(content: EventContent) -> common_pb2.EventError | None:

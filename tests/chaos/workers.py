@@ -10,8 +10,8 @@ from tests.history.model import Invocation
 from tests.simulation.items import Assignment, Item
 from tests.simulation.script import ExecutionScript
 
-MOST_ITEMS_OF_ONE = 3
-MOST_SCRIPTS_OF_A_CALL = 3
+MOST_ITEMS_OF_ONE = 4
+MOST_SCRIPTS_OF_A_CALL = 5
 MOST_OPEN_SCRIPTS = 12
 """A host forgets its oldest ended executions beyond that many, unless something of theirs is open."""
 SETTLE_PAUSE_SECONDS = 0.1

@@ -197,13 +197,16 @@ def _not_cancelled(original: Change, last: StepState, *args: Any) -> StepState:
 
 
 def _activation_seen(original: Change, task: TaskState, *args: Any) -> Any:
-    result = original(task, *args)
-    return replace(result, task=replace(result.task, version=result.task.version + 1))
+    return _activated(original(task, *args), version=task.version + 1)
 
 
 def _activation_unread(original: Change, task: TaskState, *args: Any) -> Any:
-    result = original(task, *args)
-    return replace(result, task=replace(result.task, row_revision=task.row_revision))
+    return _activated(original(task, *args), row_revision=task.row_revision)
+
+
+def _activated(result: activation.Activation, **changes: Any) -> activation.Activation:
+    task = replace(result.task, **changes)
+    return replace(result, task=task, changes=replace(result.changes, tasks=[task]))
 
 
 def _inherit_always(original: Change, workflow: Any, spec: Any) -> Any:
@@ -314,10 +317,6 @@ def _hopeless_unless_told(original: Change, self: ReportedError) -> Any:
     return replace(original(self), retryable=self.retryable is True)
 
 
-def _any_status(status: str, j: guards.Judgement) -> Verdict | None:
-    return None
-
-
 def _forget_status(original: Change, j: guards.Judgement) -> Lifecycle:
     return j.known_task.lifecycle
 
@@ -333,6 +332,7 @@ RULES: dict[str, dict[str, tuple[str, Apply]]] = {
         "any event is absorbed": ("E-8", method(batch._Batch, "_absorbable", _absorb_anything)),
         "only the last of a chain is absorbed": ("E-8", method(batch._Batch, "_absorbable", _absorb_one_only)),
         "what asks for a person is absorbed": ("O-3", computed(Acceptance, "asks_for_person", always(False))),
+        "what is not said again is absorbed": ("E-8", instead_of(batch._says_all_of, always(True))),
         "the absorbed is not told so": ("E-8", method(batch._Batch, "_acceptances_absorbed", _unmarked_absorbed)),
     },
     VERSIONS: {

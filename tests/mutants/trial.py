@@ -9,11 +9,13 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -21,6 +23,9 @@ import pytest
 from .mutant import Fate, Mutant, Outcome
 
 SECONDS_PER_TEST = 30.0
+
+_MISFIT = re.compile(r"positional argument|keyword argument")
+"""How Python says that a function was called with what it does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +46,30 @@ class Trial:
         return Fate(mutant, Outcome(outcome), detail)
 
 
-class _FirstFailures:
+class MutantIsFaultyError(Exception):
+    """The mutant itself broke, so that the test which failed says nothing about the rule."""
+
+
+class _Failures:
     """Keeps the names of failed tests."""
 
     def __init__(self) -> None:
         self.failed: list[str] = []
+        self.faults: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Any phase of a test may fail."""
         if report.failed:
             self.failed.append(report.nodeid)
+
+    def pytest_exception_interact(self, call: pytest.CallInfo[object]) -> None:
+        """An exception out of the mutant's own code, or of a call that does not fit it, kills nothing."""
+        if call.excinfo is None:
+            return
+        error, place = call.excinfo.value, call.excinfo.traceback[-1].path
+        does_not_fit = isinstance(error, TypeError) and _MISFIT.search(str(error)) is not None
+        if does_not_fit or Path(place).parent == Path(__file__).parent:
+            self.faults.append(f"{place}: {type(error).__name__}: {error}")
 
 
 def start_trial(
@@ -96,12 +115,14 @@ def _too_long(*_: object) -> None:
 
 
 def _run(session: pytest.Session, items: Sequence[pytest.Item], stop: bool) -> list[str]:
-    failures = _FirstFailures()
+    failures = _Failures()
     session.config.pluginmanager.register(failures)
     for item, following in zip(items, [*items[1:], None], strict=True):
         signal.setitimer(signal.ITIMER_REAL, SECONDS_PER_TEST)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         signal.setitimer(signal.ITIMER_REAL, 0)
+        if failures.faults:
+            raise MutantIsFaultyError(failures.faults[0])
         if failures.failed and stop:
             break
     return failures.failed

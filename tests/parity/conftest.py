@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import grpc.aio
 import httpx
@@ -33,6 +34,10 @@ class Theatre:
     callers: Mapping[str, Caller]
     forger: Forger
     database: Database
+
+    def now(self) -> datetime:
+        """When the events of a case happened, by the worker's clock."""
+        return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
 def callers_of(channel: grpc.aio.Channel, tokens: Tokens) -> dict[str, Caller]:

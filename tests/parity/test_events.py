@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import pytest
 
@@ -64,7 +63,7 @@ async def compare(theatre: Theatre, case: Case) -> None:
 
 async def prepare(theatre: Theatre, case: Case) -> list[Sending]:
     """A stage for each way in which the case can be said."""
-    now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+    now = theatre.now()
     pairs = [(transport, form) for form in FORMS for transport in TRANSPORTS]
     if case.in_one_call:
         pairs = [(transport, form) for transport, form in pairs if transport not in ONE_BY_ONE]

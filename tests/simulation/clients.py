@@ -19,7 +19,7 @@ from tests.simulation.line import Line, Refusal
 from tests.simulation.options import Fault, Options, stream
 from tests.simulation.script import ExecutionScript
 
-MOST_ITEMS_OF_ONE = 3
+MOST_ITEMS_OF_ONE = 4
 SETTLE_PAUSE_SECONDS = 0.1
 TASK_ENDS = (EventType.TASK_COMPLETED, EventType.TASK_FAILED, EventType.TASK_CANCELLED, EventType.TASK_TIMED_OUT)
 
@@ -143,18 +143,21 @@ class Coordinator:
             await self._activate(random.choice(self._open_commands))
         elif self._open and random.randrange(2):
             await self._report(list(self._open))
-        elif random.randrange(4):
+        elif random.random() < (0.8 if self._waiting() else 0.4):
             await self._activate(self._choose_activation())
-        else:
+        elif random.randrange(2):
             await self._report([*self._open, *self._choose_events(is_late=is_late)])
+
+    def _waiting(self) -> list[str]:
+        """Steps that have no execution yet."""
+        return [step_id for step_id, attempt in self._plan.attempts.items() if attempt == 0]
 
     def _choose_activation(self) -> ActivateAttempt:
         random, plan = self._random, self._plan
         if self._old_commands and random.random() < self._options.wrong_rate:
             return random.choice(self._old_commands)
-        waiting = [step_id for step_id, attempt in plan.attempts.items() if attempt == 0]
-        if waiting and random.randrange(4):
-            return self._activation(random.choice(waiting), 1)
+        if self._waiting() and random.randrange(4):
+            return self._activation(random.choice(self._waiting()), 1)
         if random.randrange(4) == 0:
             step_id = f"dyn_{len(plan.dynamic) + 1}"
             plan.dynamic.add(step_id)

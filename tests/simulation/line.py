@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from taskstatus.application.executions import BoundExecution
 from taskstatus.application.ports_store import StoreUnavailableError
+from taskstatus.application.register import Registration
 from taskstatus.domain.commands import ActivateAttempt
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
@@ -91,18 +92,19 @@ class Line:
         self._keep([done])
         return answer
 
-    async def create(self, client: str, make: Coroutine[object, object, T], replica: Replica) -> T | None:
-        """Run a creating command; None when its outcome is unknown."""
-        answer = await self._call(replica, make, [])
-        return None if isinstance(answer, Refusal) else answer
+    async def create(self, make: Callable[[Registration], Coroutine[object, object, T]]) -> T:
+        """Send a creating command, each time to any replica, until it is answered. Raises RefusedError."""
+        while True:
+            replica = await self._reach()
+            answer = await self._call(replica, make(replica.registration), [])
+            if not isinstance(answer, Refusal):
+                return answer
+            if answer.is_final:
+                raise RefusedError(answer.reason or Reason.INTERNAL, "a valid creation was refused")
 
     async def _reach(self) -> Replica:
         """The time on the way, and the replica that the balancer chose."""
         await asyncio.sleep(self._latency_seconds * self._random.random())
-        return self.any_replica()
-
-    def any_replica(self) -> Replica:
-        """One of those that live."""
         return self._random.choice(self._fleet.replicas)
 
     async def _call(self, replica: Replica, work: Coroutine[object, object, T], begun: list[Invocation]) -> T | Refusal:

@@ -83,7 +83,7 @@ class ExecutionScript:
         if not self._has_started and self._random.randrange(12):
             self._has_started = True
             return self._content(EventType.STEP_STARTED)
-        if self._random.randrange(4):
+        if self._random.randrange(5):
             return self._progress()
         return self._end()
 

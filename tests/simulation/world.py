@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from random import Random
 
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.adapters.memory.tables import Tables
+from taskstatus.application.register import CreatedTask, Registration
 from taskstatus.domain.commands import Caller, CreateTask, CreateWorkflow, StepSpec, TaskSpec
 from taskstatus.domain.ids import TaskId
 from taskstatus.domain.state import FailurePolicy, Grant, TaskState
@@ -137,23 +139,15 @@ class World:
         self._random.choice(self._hosts).assign(assignment)
 
     async def _create_workflow(self, tenant_id: str, specs: Sequence[TaskSpec]) -> list[TaskState]:
+        """With all tasks but the last at once, where there are several; every command is sent until it is answered."""
         grants = (Grant("USER", "bob", "VIEW"),) if self._random.randrange(2) else ()
-        first, added = (specs[:-1], specs[-1]) if len(specs) > 1 else (specs, None)
+        first, added = (specs[:-1], specs[-1:]) if len(specs) > 1 else (specs, ())
         command = _a_workflow(tenant_id, first, grants)
-        tasks: list[TaskState] = []
-        while True:
-            replica = self._line.any_replica()
-            created = await self._line.create("business", replica.registration.create_workflow(command), replica)
-            if created is not None:
-                break
-        tasks.extend(created.tasks)
-        while added is not None:
-            replica = self._line.any_replica()
-            task_command = CreateTask(command.caller, "create-2", created.workflow.workflow_id, added)
-            one = await self._line.create("business", replica.registration.create_task(task_command), replica)
-            if one is not None:
-                tasks.append(one.task)
-                break
+        created = await self._line.create(lambda registration: registration.create_workflow(command))
+        tasks = list(created.tasks)
+        for spec in added:
+            addition = CreateTask(command.caller, "create-2", created.workflow.workflow_id, spec)
+            tasks.append((await self._line.create(partial(_add_task, addition))).task)
         for task in tasks:
             envelope = task.envelope
             self._line.creations.append(Creation(envelope.workflow_id, envelope.client_task_key, envelope.task_id))
@@ -171,6 +165,10 @@ class World:
             converged=converged,
             notes=(*self._notes, *self._line.defects, *defects, *self._loop.failures),
         )
+
+
+async def _add_task(command: CreateTask, registration: Registration) -> CreatedTask:
+    return await registration.create_task(command)
 
 
 def _final(tables: Tables, outbox: OutboxTable) -> FinalTables:

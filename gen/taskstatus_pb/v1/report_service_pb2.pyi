@@ -90,7 +90,7 @@ class ReportEventRequest(_message.Message):
     source_seq: _builtins.int
     """Rises with every event of this execution (step events) or of this producer in this run (task events)."""
     execution_token: _builtins.str
-    """The execution's token. Not used for task events."""
+    """The execution's token. Must be empty for task events, which carry the service identity alone."""
     execution_handle: _builtins.str
     """The execution's handle, instead of the token."""
     task_id: _builtins.str

@@ -80,7 +80,8 @@ class ReportServiceServicer(object):
 
         After a retryable failure the later items of the same execution in this call are answered UNAVAILABLE and were not
         evaluated: send them again after it. Roles and reasons per item as ReportEvent; the call itself fails only for
-        the caller's own credentials, an empty or over-long list (INVALID_ARGUMENT) or its size.
+        the caller's own credentials, an empty or over-long list (INVALID_ARGUMENT), its size, or RATE_LIMITED when the
+        service reports more events than it may: send the same call again after the pause told.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -53,7 +53,8 @@ class ReportServiceStub:
 
     After a retryable failure the later items of the same execution in this call are answered UNAVAILABLE and were not
     evaluated: send them again after it. Roles and reasons per item as ReportEvent; the call itself fails only for
-    the caller's own credentials, an empty or over-long list (INVALID_ARGUMENT) or its size.
+    the caller's own credentials, an empty or over-long list (INVALID_ARGUMENT), its size, or RATE_LIMITED when the
+    service reports more events than it may: send the same call again after the pause told.
     """
     BatchReportCompactEvents: _grpc.UnaryUnaryMultiCallable[_report_service_pb2.BatchReportCompactEventsRequest, _report_service_pb2.BatchReportCompactEventsResponse]
     """The same as BatchReportEvents in fewer bytes: ids as 16 bytes, handles as they are; gRPC only (T-4).
@@ -87,7 +88,8 @@ class ReportServiceAsyncStub(ReportServiceStub):
 
     After a retryable failure the later items of the same execution in this call are answered UNAVAILABLE and were not
     evaluated: send them again after it. Roles and reasons per item as ReportEvent; the call itself fails only for
-    the caller's own credentials, an empty or over-long list (INVALID_ARGUMENT) or its size.
+    the caller's own credentials, an empty or over-long list (INVALID_ARGUMENT), its size, or RATE_LIMITED when the
+    service reports more events than it may: send the same call again after the pause told.
     """
     BatchReportCompactEvents: _aio.UnaryUnaryMultiCallable[_report_service_pb2.BatchReportCompactEventsRequest, _report_service_pb2.BatchReportCompactEventsResponse]  # type: ignore[assignment]
     """The same as BatchReportEvents in fewer bytes: ids as 16 bytes, handles as they are; gRPC only (T-4).
@@ -130,7 +132,8 @@ class ReportServiceServicer(metaclass=_abc_1.ABCMeta):
 
         After a retryable failure the later items of the same execution in this call are answered UNAVAILABLE and were not
         evaluated: send them again after it. Roles and reasons per item as ReportEvent; the call itself fails only for
-        the caller's own credentials, an empty or over-long list (INVALID_ARGUMENT) or its size.
+        the caller's own credentials, an empty or over-long list (INVALID_ARGUMENT), its size, or RATE_LIMITED when the
+        service reports more events than it may: send the same call again after the pause told.
         """
 
     @_abc_1.abstractmethod

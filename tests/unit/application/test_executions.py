@@ -11,6 +11,7 @@ from taskstatus.application.identity import Role
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId
+from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
 from tests.unit.factories import COORDINATOR, EXECUTOR, PARSER, an_id, step_event, task_event
 from tests.unit.service_kit import TOKEN_SECONDS, Kit, a_service, drive, execution_of
@@ -140,6 +141,14 @@ def test_r11_ended_execution_is_told_so(reporting: ReportingKit, event_type: Eve
 
     assert refusal(renew(reporting, token=reporting.token)) is Reason.TERMINAL
     assert refusal(kit.executions.bind(WORKER, reporting.token, "")) is Reason.TERMINAL
+
+
+def test_r11_execution_of_an_ended_task_is_told_so_whatever_its_own_state(reporting: ReportingKit) -> None:
+    tables = reporting.kit.tables
+    task = reporting.kit.only_task()
+    tables.tasks[task.envelope.task_id] = replace(task, lifecycle=Lifecycle.TIMED_OUT)
+
+    assert refusal(renew(reporting, token=reporting.token)) is Reason.TERMINAL
 
 
 def test_r11_revocation_is_immediate_for_every_credential(reporting: ReportingKit) -> None:

@@ -94,6 +94,17 @@ def test_id3_same_activation_again_gives_the_same_execution(kit: Kit, make: Any)
     assert kit.only_task() == before
 
 
+def test_r6_registration_sent_again_gives_the_first_version(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING), a_running_step())
+    first = activate(kit, a_registration())
+    kit.result(task_event(EventType.TASK_COMPLETED))
+
+    again = activate(kit, a_registration())
+
+    assert kit.only_task().version > first.task.version
+    assert again.task.version == first.task.version
+
+
 def test_r6_activation_again_after_the_end_gives_the_first_execution(kit: Kit) -> None:
     kit.put(a_task(), a_step(activated=False))
     first = activate(kit, an_activation())

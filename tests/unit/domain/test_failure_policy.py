@@ -22,7 +22,7 @@ from tests.unit.factories import (
     step_event,
     task_event,
 )
-from tests.unit.service_kit import Kit, drive
+from tests.unit.service_kit import Kit, drive, kinds_of
 
 RUNNING = Lifecycle.RUNNING
 POLICIES = [
@@ -181,6 +181,18 @@ def test_l1_step_started_and_task_ended_in_one_batch(kit: Kit) -> None:
     ((_, lease),) = kit.tables.leases.items()
     assert lease.closed_at is not None
     assert len(kit.tables.events) == 2
+
+
+def test_l1_execution_that_confirms_its_end_in_the_batch_of_its_tasks_end_is_a_no_op(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING), a_step())
+
+    verdicts = kit.report(
+        step_event(EventType.STEP_STARTED, 1),
+        task_event(EventType.TASK_CANCELLED),
+        step_event(EventType.STEP_CANCELLED, 2),
+    )
+
+    assert kinds_of(verdicts) == ["Accepted", "Accepted", "NoOp"]
 
 
 def test_e12_failed_task_keeps_code_message_and_step(kit: Kit) -> None:

@@ -182,6 +182,7 @@ def test_e8_absorbed_progress_sent_again_gives_its_first_result(kit: Kit) -> Non
         (at(3, 10), ["Accepted", "NoOp"]),
         (at(3, 20, business_status="NOPE"), ["Accepted", "Refused"]),
         (step_event(COMPLETED, 3), ["Accepted", "Accepted"]),
+        (step_event(COMPLETED, 3, progress=progress(20)), ["Accepted", "Accepted"]),
     ],
 )
 def test_e8_only_an_accepted_newer_progress_absorbs(kit: Kit, newer: object, kinds: list[str]) -> None:
@@ -192,6 +193,48 @@ def test_e8_only_an_accepted_newer_progress_absorbs(kit: Kit, newer: object, kin
     assert kinds_of(verdicts) == kinds
     assert result_or_raise(verdicts[0]).task_version == 5
     assert (kit.only_task().envelope.task_id, 5) in kit.tables.events
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (at(2, 10), step_event(PROGRESSED, 3, phase_code="OCR")),
+        (at(2, 10), step_event(PROGRESSED, 3, progress=progress(20, 0))),
+        (at(2, 10, phase_code="OCR"), at(3, 20)),
+        (at(2, 10, phase_label="Reading"), at(3, 20, phase_code="OCR")),
+        (at(2, 10, progress_seq=7), at(3, 20)),
+        (at(2, 10, business_status="RUNNING"), at(3, 20)),
+    ],
+)
+def test_e8_progress_that_told_more_than_the_newer_one_is_not_absorbed(kit: Kit, older: object, newer: object) -> None:
+    kit.put(a_task_in(RUNNING, version=4), a_running_step(version=3))
+
+    verdicts = kit.report(older, newer)
+
+    assert kinds_of(verdicts) == ["Accepted", "Accepted"]
+    assert [key[1] for key in kit.tables.events] == [5, 6]
+
+
+def test_e8_progress_absorbs_no_start(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING, version=4), a_step())
+
+    verdicts = kit.report(step_event(STARTED, 1), at(2, 10))
+
+    assert kinds_of(verdicts) == ["Accepted", "Accepted"]
+    assert [result_or_raise(verdict).task_version for verdict in verdicts] == [5, 6]
+
+
+def test_e8_every_absorbed_progress_has_the_result_that_was_committed(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING, version=4), a_running_step())
+
+    verdicts = kit.report(at(2, 10), at(3, 20), at(4, 30, business_status="RETRY_WAIT"))
+
+    results = [result_or_raise(verdict) for verdict in verdicts]
+    assert [(result.coalesced, result.business_status) for result in results] == [
+        (True, "RETRY_WAIT"),
+        (True, "RETRY_WAIT"),
+        (False, "RETRY_WAIT"),
+    ]
 
 
 def test_e8_progress_of_another_execution_absorbs_nothing(kit: Kit) -> None:
@@ -267,3 +310,20 @@ def test_p3_waiting_that_goes_on_is_no_news(kit: Kit) -> None:
 
     noticed = [b'"notice"' in row.payload for row in kit.tables.outbox.values() if row.payload is not None]
     assert noticed == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("newer", "kinds"),
+    [
+        ({}, ["Accepted", "Accepted"]),
+        ({"phase_code": "layout"}, ["Coalesced", "Accepted"]),
+        ({"phase_label": "Layout"}, ["Accepted", "Accepted"]),
+    ],
+)
+def test_e8_progress_absorbs_only_what_it_says_itself(kit: Kit, newer: dict[str, str], kinds: list[str]) -> None:
+    kit.put(a_task_in(RUNNING), a_running_step())
+
+    verdicts = kit.report(at(2, 10, phase_code="ocr"), at(3, 20, **newer))
+
+    assert kinds_of(verdicts) == kinds
+    assert len(kit.tables.events) == kinds.count("Accepted")

@@ -171,9 +171,12 @@ async def test_n1_settling_keeps_every_kind_of_verdict(lanes: LaneKit) -> None:
         step_event(STARTED, 9, of=step, business_status="NOPE", event_id="bad"),
     ]
     answers = [lanes.submit(event) for event in events]
-    lanes.kit.store.lose_next_commit_reply(committed=True)
-    lanes.kit.store.lose_next_commit_reply(committed=True)
 
+    def lose_the_next_replies(_: object) -> None:
+        lanes.kit.store.lose_next_commit_reply(committed=True)
+        lanes.kit.store.lose_next_commit_reply(committed=True)
+
+    first.add_done_callback(lose_the_next_replies)  # type: ignore[attr-defined]
     lanes.gate.open()
     await first
     verdicts = [await answer for answer in answers]
