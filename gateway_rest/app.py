@@ -9,7 +9,6 @@ from opentelemetry import trace
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Mount
 
 from gateway_rest.endpoint import EndpointLimits, RestEndpoint
 from gateway_rest.headers import SecurityHeaders
@@ -48,7 +47,10 @@ def create_app(
         EndpointLimits(settings.max_body_bytes, settings.request_timeout_seconds),
         trace.get_tracer(TRACER_NAME, tracer_provider=tracer_provider),
     )
-    return Starlette(routes=[Mount("/", app=endpoint)], middleware=_middleware(settings, routes))
+    app = Starlette(middleware=_middleware(settings, routes))
+    # No route of Starlette's own: its patterns match the decoded path, and a line feed in it would be nobody's.
+    app.router.default = endpoint
+    return app
 
 
 def _middleware(settings: RestSettings, routes: RouteTable) -> list[Middleware]:

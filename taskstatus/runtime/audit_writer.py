@@ -63,8 +63,9 @@ class AuditWriter:
                 self._clock.unix_seconds() - self._config.retention_seconds, self._config.clean_batch
             )
         except StoreUnavailableError as error:
-            self._on_dropped(len(batch))
-            logger.warning("rejected reports could not be kept: %s", error, extra={"records": len(batch)})
+            if batch:
+                self._on_dropped(len(batch))
+                logger.warning("rejected reports could not be kept: %s", error, extra={"records": len(batch)})
             return 0
         return len(batch)
 

@@ -24,7 +24,7 @@ from tests.simulation.items import OPERATION, WORKER, Item
 PATIENCE_SECONDS = 2.5
 LONGEST_HASTE_SECONDS = 0.15
 RETRY_PAUSE_SECONDS = 0.1
-FORMS = ("unary", "batch", "batch", "compact", "compact", "rest", "rest-batch")
+FORMS = ("unary", "batch", "compact", "compact", "compact", "rest", "rest-batch")
 _NUMBERS_PER_CALL = 1_000
 _RETRYABLE = frozenset(reason.value for reason in RETRYABLE_REASONS)
 _UNKNOWN_REASONS = frozenset({"", "UNAVAILABLE", "INTERNAL"})
@@ -66,9 +66,10 @@ class Line:
         self.internal_faults = 0
 
     async def report(self, client: str, items: Sequence[Item]) -> list[Invocation]:
-        """Report the items in their order, one call for each run of items of one identity; what became of each."""
+        """Report the items in their order, one call for each run of items that fit together; what became of each."""
         done: list[Invocation] = []
-        for identity, group in groupby(items, key=lambda item: item.identity):
+        apart = self._random.randrange(2) == 0
+        for (identity, _), group in groupby(items, key=lambda item: (item.identity, apart and fits_compact(item))):
             done.extend(await self._report(client, identity, list(group)))
         return done
 

@@ -117,8 +117,8 @@ def options_of(seed: int, seconds: float) -> Options:
     return Options(
         seed=seed,
         seconds=seconds,
-        coordinators=random.randint(2, 4),
-        hosts=random.randint(5, 9),
+        coordinators=random.randint(3, 6),
+        hosts=random.randint(10, 24),
         think_seconds=random.choice((0.01, 0.03)),
         wrong_rate=random.choice((0.0, 0.1, 0.2)),
         hasty_rate=0.0 if faultless else random.choice((0.0, 0.02, 0.08)),

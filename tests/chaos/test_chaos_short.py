@@ -9,7 +9,7 @@ from tests.chaos.options import options_of
 from tests.chaos.run import Report, run_seed
 from tests.chaos.stack import running_stack
 
-SECONDS = 5.0
+SECONDS = 4.0
 SEEDS = (5, 8)
 
 

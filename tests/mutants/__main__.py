@@ -30,7 +30,7 @@ def main() -> int:
     started = time.monotonic()
     hunt = Hunt(choose, arguments.jobs, _progress(arguments.verbose))
     status = pytest.main(
-        ["-q", "-s", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:faulthandler", *_folders()],
+        ["-qq", "-s", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:faulthandler", *_folders()],
         plugins=[hunt],
     )
     if hunt.problems or not hunt.fates:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from .mutant import Fate, Mutant, Outcome, test_prefix
+from .mutant import Fate, Mutant, Outcome, name_prefix
 from .trial import Trial, start_trial
 
 BASELINE_PARTS = 2
@@ -69,10 +69,14 @@ class Hunt:
             self._collect(running)
 
     def _likely_first(self, mutant: Mutant, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """Begin with the test functions that killed others of the group, the last one first."""
-        killers = self._killers.get(mutant.group, [])
-        ranks = {name: rank for rank, name in enumerate(killers)}
-        return sorted(items, key=lambda item: ranks.get(function_of(item.nodeid), len(ranks)))
+        """Begin with tests of the very cell, and of those with the functions that killed others of the group."""
+        ranks = {name: rank for rank, name in enumerate(self._killers.get(mutant.group, []))}
+
+        def order(item: pytest.Item) -> tuple[int, int]:
+            hits = sum(part in item.name for part in mutant.cell)
+            return -hits, ranks.get(function_of(item.nodeid), len(ranks))
+
+        return sorted(items, key=order)
 
     def _collect(self, running: list[tuple[Mutant, Trial]]) -> None:
         """Wait for whichever trial answers first."""
@@ -97,7 +101,7 @@ def function_of(nodeid: str) -> str:
 
 def tests_of(spec: str, items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The tests whose names carry the spec id, those that try many random examples last."""
-    named = [item for item in items if item.name.startswith(test_prefix(spec))]
+    named = [item for item in items if item.name.startswith(name_prefix(spec))]
     return sorted(named, key=_tries_many_examples)
 
 

@@ -21,6 +21,8 @@ class Mutant:
     """The spec id that the test which notices must bear in its name: ``E-2``, ``R-11``, or ``names``."""
     apply: Callable[[], None]
     """Makes the change; only ever called in a process that ends with the mutant."""
+    cell: tuple[str, ...] = ()
+    """What the name of a test of this very cell holds; such tests are tried first."""
 
     @property
     def label(self) -> str:
@@ -46,6 +48,6 @@ class Fate:
     detail: str = ""
 
 
-def test_prefix(spec: str) -> str:
+def name_prefix(spec: str) -> str:
     """How the names of the tests of a spec id begin: ``R-11`` → ``test_r11_``."""
     return f"test_{spec.replace('-', '').lower()}_"

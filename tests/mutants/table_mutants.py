@@ -47,7 +47,7 @@ def _moves() -> Iterator[Mutant]:
     for source in Lifecycle:
         for target in Lifecycle:
             flip = table_entry(TRANSITIONS, source, TRANSITIONS[source] ^ {target})
-            yield Mutant(LIFECYCLE, f"move {source} → {target}", "L-1", flip)
+            yield Mutant(LIFECYCLE, f"move {source} → {target}", "L-1", flip, (f"{source}-{target}",))
     for state in Lifecycle:
         yield Mutant(LIFECYCLE, f"whether {state} is terminal", "L-1", set_member(TERMINAL, state))
 
@@ -59,7 +59,7 @@ def _cells_of_events(*, is_step_event: bool) -> Iterator[Mutant]:
             continue
         for state in Lifecycle:
             apply = partial(_flip_answer, event_type, state)
-            yield Mutant(LIFECYCLE, f"{kind} in {state} meets {event_type}", "L-1", apply)
+            yield Mutant(LIFECYCLE, f"{kind} in {state} meets {event_type}", "L-1", apply, (f"{state}-{event_type}",))
 
 
 def _flip_answer(event_type: EventType, state: Lifecycle) -> None:
@@ -87,17 +87,20 @@ def _roles() -> Iterator[Mutant]:
     for method, roles in METHOD_ROLES.items():
         for role in Role:
             flip = table_entry(METHOD_ROLES, method, roles ^ {role})
-            yield Mutant(ROLE_MATRIX, f"{method.rpartition('.')[2]} × {role}", NAMES, flip)
+            label = f"{method.rpartition('.')[2]} × {role}"
+            yield Mutant(ROLE_MATRIX, label, NAMES, flip, (f"{method}-{role}",))
 
 
 def _reasons() -> Iterator[Mutant]:
     sets = {"retryable": RETRYABLE_REASONS, "stale": STALE_REASONS, "an answer": ANSWER_REASONS}
     for reason in Reason:
         for what, members in sets.items():
-            yield Mutant(REASONS, f"whether {reason} is {what}", NAMES, set_member(members, reason))
-        yield Mutant(REASONS, f"{reason} over gRPC", NAMES, table_entry(GRPC_STATUS, reason, grpc.StatusCode.DATA_LOSS))
+            flip = set_member(members, reason)
+            yield Mutant(REASONS, f"whether {reason} is {what}", NAMES, flip, ("vocabulary",))
+        other_status = table_entry(GRPC_STATUS, reason, grpc.StatusCode.DATA_LOSS)
+        yield Mutant(REASONS, f"{reason} over gRPC", NAMES, other_status, ("grpc_status",))
         teapot = HttpMapping(HTTPStatus.IM_A_TEAPOT, HTTP_MAPPINGS[reason].title)
-        yield Mutant(REASONS, f"{reason} over HTTP", "T-3", table_entry(HTTP_MAPPINGS, reason, teapot))
+        yield Mutant(REASONS, f"{reason} over HTTP", "T-3", table_entry(HTTP_MAPPINGS, reason, teapot), (reason,))
 
 
 def _event_types() -> Iterator[Mutant]:
@@ -109,12 +112,15 @@ def _event_types() -> Iterator[Mutant]:
     }
     for event_type in EventType:
         for what, members in sets.items():
-            yield Mutant(EVENTS, f"whether {event_type} is {what}", "E-1", set_member(members, event_type))
+            flip = set_member(members, event_type)
+            yield Mutant(EVENTS, f"whether {event_type} is {what}", "E-1", flip, (event_type,))
         passing = set_member(PASSING_FACTS, event_type)
-        yield Mutant(EVENTS, f"whether {event_type} may be superseded", "O-3", passing)
+        yield Mutant(EVENTS, f"whether {event_type} may be superseded", "O-3", passing, (event_type,))
     for event_type, target in TARGET_OF_EVENT.items():
         other = Lifecycle.FAILED if target is Lifecycle.TIMED_OUT else Lifecycle.TIMED_OUT
-        yield Mutant(EVENTS, f"target of {event_type}", "L-1", table_entry(TARGET_OF_EVENT, event_type, other))
+        yield Mutant(
+            EVENTS, f"target of {event_type}", "L-1", table_entry(TARGET_OF_EVENT, event_type, other), (event_type,)
+        )
 
 
 def _business_statuses() -> Iterator[Mutant]:

@@ -22,7 +22,7 @@ import pytest
 
 from .mutant import Fate, Mutant, Outcome
 
-SECONDS_PER_TEST = 30.0
+SECONDS_PER_TEST = 60.0
 
 _MISFIT = re.compile(r"positional argument|keyword argument")
 """How Python says that a function was called with what it does not take."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from taskstatus_pb.v1 import common_pb2
 OK = "OK"
 _IDS_AND_TIMES = ("taskId", "committedAt")
 _CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
+_METHOD = re.compile(r"\b(?:ReportEvent|BatchReportEvents|BatchReportCompactEvents)\b")
 _SILENT = "REASON_UNSPECIFIED"
 
 
@@ -46,6 +48,11 @@ class Outcome:
         return "accepted" if self.answer["changed"] else "no-op"
 
 
+def sentence(message: str) -> str:
+    """A refusal's message without the name of the method, which differs."""
+    return _METHOD.sub("this method", message)
+
+
 def answered(document: Mapping[str, Any]) -> Outcome:
     """The outcome of a ReportEventResponse in its JSON form."""
     known = {name: value for name, value in document.items() if name not in _IDS_AND_TIMES}
@@ -64,7 +71,7 @@ def item_refused(error: common_pb2.ItemError) -> Outcome:
     return Outcome(
         _CODE_NAMES[error.code],
         common_pb2.Reason.Name(error.reason),
-        message=error.message,
+        message=sentence(error.message),
         fields=tuple(violation.field for violation in error.field_violations),
         retryable=error.retryable,
     )
@@ -75,7 +82,7 @@ def json_item_refused(error: Mapping[str, Any]) -> Outcome:
     return Outcome(
         _CODE_NAMES[error["code"]],
         error["reason"],
-        message=error["message"],
+        message=sentence(error["message"]),
         fields=tuple(violation["field"] for violation in error["fieldViolations"]),
         retryable=error["retryable"],
     )

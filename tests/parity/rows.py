@@ -25,8 +25,12 @@ _KEY_OF_TABLE = {
 }
 _APART = frozenset({"traceparent", "trace_id", "elapsedMs", "totalDurationMs", "committed_at", "write_count"})
 """Trace context is outside the content (E-3); a row is written once a commit, however many events that has; times."""
-_MEASURED = {("duration_source", b"SERVER_WALL_CLOCK"): "duration_ms", ("durationSource", "SERVER_WALL_CLOCK"): "durationMs"}
+_MEASURED = {
+    ("duration_source", b"SERVER_WALL_CLOCK"): "duration_ms",
+    ("durationSource", "SERVER_WALL_CLOCK"): "durationMs",
+}
 """Durations that are differences of times; a reported one must be kept as it is."""
+_JSON_COLUMNS = frozenset({"payload", "result", "shown_data", "summary_data", "producer_seqs"})
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _CANONICAL_VERSION = b"\x01"
 
@@ -75,14 +79,14 @@ class _Normaliser:
         return event.SerializeToString(deterministic=True)
 
     def _columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self._value(value) for name, value in row.items() if name not in _varying(row)}
+        return {name: self._value(name, value) for name, value in row.items() if name not in _varying(row)}
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, datetime):
             return "time"
         if isinstance(value, bytes) and value in self._raw:
             return self._raw[value]
-        if isinstance(value, bytes) and value[:1] == b"{":
+        if name in _JSON_COLUMNS and value:
             return self._json(json.loads(value))
         return self._in_text(value) if isinstance(value, str) else value
 

@@ -18,10 +18,10 @@ from taskstatus_pb.v1 import (
 
 from gateway_rest.routes import Binding, load_bindings, stub_files
 from taskstatus.domain.reasons import Reason
+from tests.parity.cases import RETRIED, RUNNING, TASK_DONE
 from tests.parity.conftest import Theatre
 from tests.parity.outcome import Outcome
 from tests.parity.stage import STEP_ID, Activate, Preparation, Revoke, Stage, other_id, set_stage
-from tests.parity.cases import RETRIED, RUNNING, TASK_DONE
 from tests.parity.transports import json_of, refused_by_grpc, refused_by_rest
 from tests.support.clients import task_spec, workflow_request
 
@@ -96,14 +96,14 @@ COMMANDS: Mapping[str, Command] = {
         RENEW, renewal(execution_id=other_id("exec"), execution_handle=""), Reason.EXECUTION_NOT_FOUND, before=RUNNING
     ),
     "superseded execution": Command(RENEW, renewal(of=0), Reason.STALE_ATTEMPT, by="worker", before=RETRIED),
-    "revoked execution": Command(
-        RENEW, renewal(), Reason.TOKEN_REVOKED, by="worker", before=(*RUNNING, Revoke())
-    ),
+    "revoked execution": Command(RENEW, renewal(), Reason.TOKEN_REVOKED, by="worker", before=(*RUNNING, Revoke())),
     "other producer binds": Command(BIND, binding, Reason.PRODUCER_MISMATCH, by="other producer", before=RUNNING),
     "other tenant binds": Command(BIND, binding, Reason.TOKEN_MISMATCH, by="other tenant", before=RUNNING),
     "bound after the end": Command(BIND, binding, Reason.TERMINAL, by="worker", before=(*RUNNING, TASK_DONE)),
     "other tenant reads": Command(
-        GET_TASK, lambda stage: query_service_pb2.GetTaskRequest(task_id=stage.task_id), Reason.TASK_NOT_FOUND,
+        GET_TASK,
+        lambda stage: query_service_pb2.GetTaskRequest(task_id=stage.task_id),
+        Reason.TASK_NOT_FOUND,
         by="other tenant",
     ),
     "service subscribes": Command(

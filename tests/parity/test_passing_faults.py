@@ -75,9 +75,7 @@ async def test_n1_passing_refusals_are_told_alike_with_their_pause(
     failing.error, reason, pause = FAULTS[name]
     token = Tokens(dev_keys.identity_file).service(WORKER, Role.WORKER)
     event = Request(event_id="0" * 32, event_type=common_pb2.STEP_STARTED, source_seq=1)
-    outcomes: dict[str, Outcome] = {
-        way: (await send(lines, token, [event]))[0] for way, send in TRANSPORTS.items()
-    }
+    outcomes: dict[str, Outcome] = {way: (await send(lines, token, [event]))[0] for way, send in TRANSPORTS.items()}
     assert {outcome.reason for outcome in outcomes.values()} == {reason}
     assert {outcome.retryable for outcome in outcomes.values()} == {True}
     assert len({outcome.code for outcome in outcomes.values()}) == 1

@@ -15,7 +15,7 @@ from taskstatus_pb.v1 import report_service_pb2
 
 from gateway_rest.problems import HTTP_MAPPINGS, PROBLEM_MEDIA_TYPE
 from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
-from tests.parity.outcome import OK, Outcome, answered, as_document, item_refused, json_item_refused
+from tests.parity.outcome import OK, Outcome, answered, as_document, item_refused, json_item_refused, sentence
 from tests.support.clients import Caller, refusal_of
 
 Request = report_service_pb2.ReportEventRequest
@@ -101,7 +101,7 @@ def refused_by_grpc(error: grpc.aio.AioRpcError) -> Outcome:
     return Outcome(
         refusal.code.name,
         refusal.reason,
-        message=refusal.message,
+        message=sentence(refusal.message),
         fields=refusal.fields,
         retryable=retryable,
         retry_after=refusal.retry_after,
@@ -143,7 +143,7 @@ def refused_by_rest(response: httpx.Response) -> Outcome:
     return Outcome(
         problem["code"],
         reason.value,
-        message=problem["detail"],
+        message=sentence(problem["detail"]),
         fields=tuple(violation["field"] for violation in problem["violations"]),
         retryable=problem["retryable"],
         retry_after=float(retry_after) if retry_after else None,

@@ -52,7 +52,7 @@ class WorkerHost:
 
     async def settle(self) -> None:
         """Send what is open until everything has its answer."""
-        while batch := [(script, item) for script in self._scripts for item in script.open]:
+        while batch := [(script, item) for script in self._scripts for item in script.open[:MOST_ITEMS_OF_ONE]]:
             await self._send(batch)
             await asyncio.sleep(SETTLE_PAUSE_SECONDS)
 

@@ -15,6 +15,8 @@ from tests.simulation.options import Fault, Options, stream
 
 START = datetime(2026, 11, 30, 8, 0, 0)
 START_UNIX_SECONDS = 1_796_025_600.0
+SUSPENDING_SHARE = 0.5
+"""Of the crossings of a process's border."""
 
 
 class Trace:
@@ -109,8 +111,12 @@ class Process:
         self.killed = False
 
     async def enter(self) -> None:
-        """Cross the border of the process once, to a port or back. Raises ProcessKilledError."""
-        await asyncio.sleep(self._latency_seconds * self._random.random())
+        """Cross the border of the process once, to a port or back. Raises ProcessKilledError.
+
+        Every other crossing takes no time, on average: where others come in between must differ from run to run.
+        """
+        if self._random.random() < SUSPENDING_SHARE:
+            await asyncio.sleep(self._latency_seconds * self._random.random())
         while self._stopped_until > self._loop.time():
             await asyncio.sleep(self._stopped_until - self._loop.time())
         if self.killed:

@@ -54,24 +54,19 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise StuckError("the run used up its callbacks")
         if not self._ready:
             self._jump()
-        self._take_due_timers()
-        if self._ready:
-            handle = self._take()
-            if not handle.cancelled():
-                handle._run()
+        handle = self._take()
+        if not handle.cancelled():
+            handle._run()
 
     def _jump(self) -> None:
+        """To the next timer, with all that are due then; while anything is ready the time stands still."""
         while self._scheduled and self._scheduled[0].cancelled():
             heapq.heappop(self._scheduled)
         if not self._scheduled:
             raise StuckError("everybody waits and no timer is set")
         self._virtual_now = max(self._virtual_now, self._scheduled[0].when())
-
-    def _take_due_timers(self) -> None:
         while self._scheduled and self._scheduled[0].when() <= self._virtual_now:
-            timer = heapq.heappop(self._scheduled)
-            if not timer.cancelled():
-                self._ready.append(timer)
+            self._ready.append(heapq.heappop(self._scheduled))
 
     def _take(self) -> asyncio.Handle:
         count = len(self._ready)

@@ -88,7 +88,7 @@ def options_of(seed: int) -> Options:
         replicas=random.randint(1, 2),
         relays=random.randint(1, 2),
         hosts=random.randint(1, 3),
-        turns=random.choice((4, 6, 9)),
+        turns=random.choice((3, 5, 8)),
         think_seconds=random.choice((0.0, 0.02, 0.2)),
         latency_seconds=random.choice((0.0, 0.002, 0.02)),
         wrong_rate=random.choice((0.0, 0.1, 0.3)),
@@ -116,7 +116,7 @@ def _lanes(random: Random) -> LaneConfig:
         lanes_per_shard=random.choice((1, 2, 4)),
         max_batch_commands=random.choice((1, 2, 5, 100)),
         max_batch_bytes=random.choice((1, 3_000, 1024 * 1024)),
-        max_queued_commands=random.choice((2, 6, 2_000, 2_000)),
+        max_queued_commands=random.choice((3, 8, 2_000, 2_000)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskstatus.domain.business_status import GENERIC_STATUSES
+from taskstatus.domain.business_status import GENERIC_STATUSES, WAITING_STATUSES
 from taskstatus.domain.events import EventType
 from taskstatus.domain.health import Health, shown_health
 from taskstatus.domain.ids import ExecutionId
@@ -215,6 +215,10 @@ def test_e7_registered_status_is_accepted_for_its_lifecycle_only(kit: Kit, statu
     expected = None if lifecycle is RUNNING else Reason.BUSINESS_STATUS_NOT_REGISTERED
 
     assert kit.reason(command) is expected
+
+
+def test_l6_waiting_statuses_are_what_a_policy_shows() -> None:
+    assert {"RETRY_WAIT", "WAITING_USER_ACTION"} == WAITING_STATUSES
 
 
 def test_l4_generic_statuses_are_those_of_the_vocabulary() -> None:

@@ -1,0 +1,146 @@
+"""A running execution and good requests about it: what the generators mix their nonsense with."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import Message
+from taskstatus_pb.v1 import (
+    bind_execution_service_pb2,
+    common_pb2,
+    query_service_pb2,
+    realtime_service_pb2,
+    register_service_pb2,
+    report_service_pb2,
+)
+
+from taskstatus.application.access import METHOD_ROLES
+from taskstatus.application.identity import Role
+from tests.fuzz.values import Known
+from tests.support.clients import Caller, step, task_spec, unique, workflow_request
+
+STEP_ID = "02_parse"
+
+
+@dataclass(frozen=True)
+class Live:
+    """One task whose step runs."""
+
+    workflow_id: str
+    task_id: str
+    context: common_pb2.ExecutionContext
+
+    @property
+    def known(self) -> Known:
+        """Its values by the name of the field that may take them."""
+        return {
+            "workflow_id": [self.workflow_id],
+            "task_id": [self.task_id],
+            "step_id": [STEP_ID],
+            "failed_step_id": [STEP_ID],
+            "execution_id": [self.context.execution_id],
+            "parent_execution_id": [self.context.execution_id],
+            "execution_token": [self.context.execution_token],
+            "execution_handle": [self.context.execution_handle],
+            "operation_code": [self.context.operation_code],
+            "producer_id": [self.context.producer_id],
+            "event_id": ["evt-1", "0" * 32],
+            "command_id": ["cmd-1"],
+            "schema": ["generic.progress.v1"],
+            "business_status": ["RUNNING", "RETRY_WAIT"],
+        }
+
+
+async def bring_to_life(coordinator: Caller, worker: Caller) -> Live:
+    """A new task with its step started."""
+    request = workflow_request(task_spec(known_steps=[step(STEP_ID)]))
+    created = await coordinator.call(coordinator.register.CreateWorkflow, request)
+    task_id = created.tasks[0].task_id
+    activation = activate(task_id)
+    context = (await coordinator.call(coordinator.register.ActivateStep, activation)).context
+    await worker.report(event_type=common_pb2.STEP_STARTED, source_seq=1, execution_handle=context.execution_handle)
+    return Live(created.workflow_id, task_id, context)
+
+
+def activate(task_id: str) -> register_service_pb2.ActivateStepRequest:
+    """Activates the first attempt; repeated, it gives the same execution."""
+    return register_service_pb2.ActivateStepRequest(
+        command_id=unique("cmd"), task_id=task_id, step_id=STEP_ID, step_attempt=1
+    )
+
+
+def progress(live: Live, **credential: Any) -> report_service_pb2.ReportEventRequest:
+    """A progress that is accepted while the step runs."""
+    credential = credential or {"execution_handle": live.context.execution_handle}
+    return report_service_pb2.ReportEventRequest(
+        event_id=unique("evt"),
+        event_type=common_pb2.STEP_PROGRESS,
+        source_seq=50,
+        progress=common_pb2.Progress(current=1, total=10, unit="page"),
+        **credential,
+    )
+
+
+def compact(live: Live) -> report_service_pb2.CompactEvent:
+    """The same in the compact message."""
+    text = live.context.execution_handle.removeprefix("exh_")
+    return report_service_pb2.CompactEvent(
+        execution_handle=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)),
+        event_id=bytes(16),
+        event_type=common_pb2.STEP_PROGRESS,
+        source_seq=50,
+        phase_code="READ",
+    )
+
+
+def registration(live: Live) -> register_service_pb2.RegisterExecutionRequest:
+    """A dynamic step."""
+    return register_service_pb2.RegisterExecutionRequest(
+        command_id=unique("cmd"),
+        task_id=live.task_id,
+        client_step_key=unique("key"),
+        operation_code="SEARCH.WEB",
+        producer_id="search-service",
+        step_attempt=1,
+    )
+
+
+GOOD: Mapping[str, Callable[[Live], Message]] = {
+    "taskstatus.v1.RegisterService/CreateWorkflow": lambda _: workflow_request(task_spec()),
+    "taskstatus.v1.RegisterService/CreateTask": lambda live: register_service_pb2.CreateTaskRequest(
+        command_id=unique("cmd"), workflow_id=live.workflow_id, task=task_spec()
+    ),
+    "taskstatus.v1.RegisterService/ActivateStep": lambda live: activate(live.task_id),
+    "taskstatus.v1.RegisterService/RegisterExecution": registration,
+    "taskstatus.v1.RegisterService/RenewExecution": lambda live: register_service_pb2.RenewExecutionRequest(
+        execution_id=live.context.execution_id, execution_token=live.context.execution_token
+    ),
+    "taskstatus.v1.ReportService/ReportEvent": progress,
+    "taskstatus.v1.ReportService/BatchReportEvents": lambda live: report_service_pb2.BatchReportEventsRequest(
+        events=[progress(live), progress(live, execution_token=live.context.execution_token)]
+    ),
+    "taskstatus.v1.ReportService/BatchReportCompactEvents": (
+        lambda live: report_service_pb2.BatchReportCompactEventsRequest(events=[compact(live)])
+    ),
+    "taskstatus.v1.BindExecutionService/BindExecution": lambda live: bind_execution_service_pb2.BindExecutionRequest(
+        execution_token=live.context.execution_token
+    ),
+    "taskstatus.v1.QueryService/GetTask": lambda live: query_service_pb2.GetTaskRequest(task_id=live.task_id),
+    "taskstatus.v1.QueryService/ListTaskEvents": lambda live: query_service_pb2.ListTaskEventsRequest(
+        task_id=live.task_id, after_task_version=1, limit=2
+    ),
+    "taskstatus.v1.RealtimeService/GetSession": lambda _: realtime_service_pb2.GetSessionRequest(),
+    "taskstatus.v1.RealtimeService/CreateSubscriptionToken": (
+        lambda live: realtime_service_pb2.CreateSubscriptionTokenRequest(task_id=live.task_id)
+    ),
+}
+"""A request of each method that is answered well; a test compares the methods with the access matrix."""
+
+
+def caller_for(method: str, callers: Mapping[Role, Caller]) -> Caller:
+    """Somebody who may call the method: the person, the worker, else the coordinator."""
+    roles = METHOD_ROLES[method]
+    return next(caller for role, caller in callers.items() if role in roles)
