@@ -39,6 +39,8 @@ MEANINGS: Mapping[str, str] = {
     "lanes": "lanes of a process, each with one transaction at a time",
     "lane_batch_commands": "commands in one transaction, at most",
     "lane_queue_commands": "commands waiting in one lane; beyond it RATE_LIMITED",
+    "events_per_second": "events that one service identity may report per second in the long run",
+    "burst_events": "how many of them at once",
     "oldest_accepted_event_seconds": "age beyond which an event is refused with EVENT_TOO_OLD",
     "database_writers": "connections for transactions, per process; at least one per lane, and some for commands",
     "database_readers": "connections for reads, per process",

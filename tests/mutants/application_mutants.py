@@ -127,8 +127,8 @@ class _StoppedClock:
         return 0.0
 
 
-async def _bind_expired(original: Change, self: Any, *args: Any) -> Any:
-    return await original(_with(self, _clock=_StoppedClock()), *args)
+async def _bind_expired(original: Change, self: Any, *args: Any, **named: Any) -> Any:
+    return await original(_with(self, _clock=_StoppedClock()), *args, **named)
 
 
 async def _renew_any(original: Change, self: Any, caller: Any, execution_id: Any, token: str, handle: str) -> Any:
