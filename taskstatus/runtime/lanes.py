@@ -44,7 +44,7 @@ UNAVAILABLE_RETRY_SECONDS = 1.0
 class LaneConfig:
     """Sizes of the lanes; raises ValueError for values that cannot work."""
 
-    lanes_per_shard: int = 4
+    lanes_per_shard: int = 2
     max_batch_commands: int = 100
     max_batch_bytes: int = 1024 * 1024
     max_queued_commands: int = 2_000

@@ -115,7 +115,7 @@ class Process:
 
         Every other crossing takes no time, on average: where others come in between must differ from run to run.
         """
-        if self._random.random() < SUSPENDING_SHARE:
+        if self.killed or self._random.random() < SUSPENDING_SHARE:
             await asyncio.sleep(self._latency_seconds * self._random.random())
         while self._stopped_until > self._loop.time():
             await asyncio.sleep(self._stopped_until - self._loop.time())
