@@ -16,7 +16,7 @@ from tests.simulation.run import run_seed
 
 CHUNKS, SEEDS_PER_CHUNK = 8, 25
 LIVENESS = "every_event_is_answered"
-"""Judged by ``make sim`` alone: a client that sends a refused event and its followers in one call for ever waits for ever."""
+"""Judged by ``make sim`` alone: a client that sends a poisonous event and its followers in one call waits for ever."""
 SEEDS_TO_FIND_A_DEFECT = range(1, 41)
 
 
