@@ -22,7 +22,7 @@ from taskstatus.domain.notifications import OutboxTools, task_notifications
 from taskstatus.domain.progress import replaces
 from taskstatus.domain.records import ChangeSet, DedupRecord, EndedRun, SeenEvent
 from taskstatus.domain.state import StepState, TaskState
-from taskstatus.domain.verdicts import Accepted, Coalesced, Verdict
+from taskstatus.domain.verdicts import Accepted, Coalesced, Duplicate, Verdict
 
 RowKey = tuple[TaskId, int, str, int]
 
@@ -88,6 +88,8 @@ class _Batch:
         self._acceptances: list[Acceptance | None] = []
         self._last_of_task: dict[TaskId, list[int]] = {}
         self._dirty_steps: dict[RowKey, None] = {}
+        self._repeats: dict[tuple[TaskId, str], list[int]] = {}
+        """Positions of the repeats of an event within this batch."""
         self.verdicts: list[Verdict] = []
 
     def add(self, arrival: Arrival) -> None:
@@ -109,6 +111,8 @@ class _Batch:
         if isinstance(outcome, Acceptance):
             self._accept(outcome, absorbed)
         else:
+            if isinstance(outcome, Duplicate):
+                self._repeats.setdefault(_event_key(command), []).append(len(self.verdicts))
             self._acceptances.append(None)
             self.verdicts.append(outcome)
 
@@ -153,7 +157,10 @@ class _Batch:
         assert acceptance is not None
         assert isinstance(verdict, Accepted | Coalesced)
         command = acceptance.command
-        self._rows.seen[(command.task_id, command.content.event_id)] = SeenEvent(command.digest, verdict.result)
+        self._rows.seen[_event_key(command)] = SeenEvent(command.digest, verdict.result)
+        for repeat in self._repeats.get(_event_key(command), ()):
+            # Absorbed after it was repeated: the repeat gets the first result as it is committed.
+            self.verdicts[repeat] = Duplicate(verdict.result)
 
     def _end_loaded_steps(self, task: TaskState) -> None:
         for key, step in self._rows.steps.items():
@@ -213,6 +220,10 @@ def _says_all_of(newer: EventContent, older: EventContent) -> bool:
     """Whether the log explains the state without the older event: nothing of it is left after the newer one (E-8)."""
     is_told = all(getattr(newer, name) or not getattr(older, name) for name in _KEPT_UNLESS_TOLD)
     return is_told and replaces(newer.progress, older.progress)
+
+
+def _event_key(command: TaskEventCommand) -> tuple[TaskId, str]:
+    return (command.task_id, command.content.event_id)
 
 
 def _received_at(now: datetime, waited_seconds: float) -> datetime:

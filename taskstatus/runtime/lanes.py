@@ -60,6 +60,7 @@ class LaneConfig:
 class _Submission:
     command: TaskEventCommand
     group: CallGroup
+    position: int
     answer: asyncio.Future[Verdict]
 
     @property
@@ -71,9 +72,14 @@ class _Submission:
     def size_bytes(self) -> int:
         return len(self.command.canonical) + 512
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether an earlier item of the same stream and call failed in passing."""
+        return self.group.is_broken(self.stream, self.position)
+
     def resolve(self, verdict: Verdict) -> None:
         if isinstance(verdict, Refused) and verdict.error.reason in _BREAKING:
-            self.group.break_stream(self.stream)
+            self.group.break_stream(self.stream, self.position)
         if not self.answer.done():
             self.answer.set_result(verdict)
 
@@ -106,10 +112,10 @@ class Lanes:
     def submit(self, command: TaskEventCommand, group: CallGroup) -> Awaitable[Verdict]:
         """See the port; never raises."""
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        submission = _Submission(command, group, answer)
+        submission = _Submission(command, group, group.next_position(), answer)
         if self._draining:
             submission.resolve(_unavailable("the service is shutting down"))
-        elif group.is_broken(submission.stream):
+        elif submission.is_broken:
             submission.resolve(_unavailable("an earlier item of this execution must be sent again first"))
         elif not self._lane_of(command).offer(submission):
             submission.resolve(_queue_full())
@@ -158,7 +164,7 @@ class Lanes:
             item.resolve(verdict)
 
     def _answer_if_broken(self, item: _Submission) -> bool:
-        if not item.group.is_broken(item.stream):
+        if not item.is_broken:
             return False
         item.resolve(_unavailable("an earlier item of this execution must be sent again first"))
         return True

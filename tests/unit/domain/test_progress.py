@@ -327,3 +327,12 @@ def test_e8_progress_absorbs_only_what_it_says_itself(kit: Kit, newer: dict[str,
 
     assert kinds_of(verdicts) == kinds
     assert len(kit.tables.events) == kinds.count("Accepted")
+
+
+def test_e3_a_repeat_in_the_batch_that_absorbs_its_event_gets_the_result_that_is_committed(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING, version=4), a_running_step(version=3))
+
+    first, again, last = kit.report(at(2, 10), at(2, 10), at(3, 20))
+
+    assert kinds_of([first, again, last]) == ["Coalesced", "Duplicate", "Accepted"]
+    assert result_or_raise(again) == replace(result_or_raise(first), duplicate=True)

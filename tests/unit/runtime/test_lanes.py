@@ -209,3 +209,21 @@ async def test_o4_refused_commands_wake_nobody(lanes: LaneKit) -> None:
 def test_n1_lane_sizes_that_cannot_work_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         LaneConfig(**{name: 0})
+
+
+def test_e10_a_failure_breaks_what_comes_after_it_in_the_call_and_nothing_before() -> None:
+    group = CallGroup()
+    first, second, third = (group.next_position() for _ in range(3))
+    group.break_stream(b"stream", second)
+    assert [group.is_broken(b"stream", place) for place in (first, second, third)] == [False, False, True]
+    assert group.is_broken(b"stream")
+    assert not group.is_broken(b"other", third)
+
+
+async def test_e10_a_full_queue_refuses_the_tail_of_a_call_and_never_its_head() -> None:
+    lanes = LaneKit(max_queued_commands=2)
+    group = CallGroup()
+    answers = [lanes.lanes.submit(step_event(EventType.STEP_STARTED, seq), group) for seq in (1, 2, 3, 4)]
+    reasons = [reason_of(await answer) for answer in answers]
+    assert Reason.UNAVAILABLE not in reasons[:2]
+    assert reasons[2:] == [Reason.RATE_LIMITED, Reason.UNAVAILABLE]
