@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +25,9 @@ from taskstatus_pb.v1 import query_service_pb2, realtime_service_pb2
 from scripts.stack.servers import RunningCentrifugo
 from tests.integration.service.conftest import Site
 from tests.support.clients import OWNER, TENANT, Caller, new_task
+
+# The client library leaves the socket of a connection that the server ended to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 async def open_session(person: Caller) -> realtime_service_pb2.GetSessionResponse:
@@ -75,6 +79,8 @@ async def browser(centrifugo: RunningCentrifugo, token: str) -> AsyncIterator[tu
         yield client, connecting
     finally:
         await client.disconnect()
+        del client, connecting
+        gc.collect()
 
 
 async def subscribe(client: Client, connecting: Connecting, channel: str, token: str) -> object:
