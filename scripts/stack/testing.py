@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from scripts.stack import database, paths, processes, venvs
+from scripts.stack import curl, database, paths, processes, venvs
 from scripts.stack.binaries import CENTRIFUGO, MARIADB, MYSQL, REDIS
 from scripts.stack.processes import Identity
 from scripts.stack.progress import Progress, StackError
@@ -37,6 +37,7 @@ def unit(progress: Progress, arguments: list[str]) -> int:
 def test(progress: Progress, arguments: list[str]) -> int:
     """Every test, on MySQL, MariaDB, Redis and Centrifugo of its own; whatever happens, nothing goes on running."""
     python = venvs.ensure_dev(progress)
+    curl.ensure(progress)
     _fetch_servers(progress)
     with nothing_left(progress) as (env, leaked):
         pytest = [str(python), "-m", "pytest", f"--basetemp={env[WORKDIR_VARIABLE]}/pytest", *(arguments or ["tests"])]

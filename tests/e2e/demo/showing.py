@@ -75,12 +75,17 @@ class Showing:
         return self.lines[-1]
 
 
+def _hear_interrupts() -> None:
+    """Undo an ignored SIGINT that a test run in the background hands down: the demo must be interruptible."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @asynccontextmanager
 async def showing(stack: Stack, results: Path, *options: str) -> AsyncIterator[Showing]:
     """Start the demo on a stack; on leaving it does not run any more."""
     command = [sys.executable, "-m", "scripts.demo", "--results", str(results), *options]
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, env=stack.environment(), stdout=PIPE, stderr=STDOUT
+        *command, cwd=ROOT, env=stack.environment(), stdout=PIPE, stderr=STDOUT, preexec_fn=_hear_interrupts
     )
     show = Showing(process)
     try:
