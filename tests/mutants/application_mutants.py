@@ -207,8 +207,8 @@ def _own_roles(original: Change, caller: Identity) -> Any:
     return caller.roles if isinstance(caller, ServiceIdentity) else original(caller)
 
 
-def _whole_call_broken(_: Change, self: Any, stream: bytes) -> bool:
-    return bool(self._broken)
+def _whole_call_broken(_: Change, self: Any, stream: bytes, position: int | None = None) -> bool:
+    return bool(self._broken_at)
 
 
 def _settle_all(_: Any, verdicts: Any) -> Any:

@@ -80,7 +80,7 @@ def absorb_everything(patch: pytest.MonkeyPatch) -> None:
 
 def go_on_after_a_failure(patch: pytest.MonkeyPatch) -> None:
     """E-10: a failed item does not stop the later ones of its execution."""
-    patch.setattr(CallGroup, "is_broken", lambda self, stream: False)
+    patch.setattr(CallGroup, "is_broken", lambda self, stream, position=None: False)
 
 
 def answer_without_a_commit(patch: pytest.MonkeyPatch) -> None:
