@@ -1,7 +1,7 @@
 """JSON to message, strictly (T-3): every departure from the message's JSON form is named by its path, none is guessed.
 
 ``google.protobuf.json_format`` accepts more than the mapping allows (an array for a message, both forms of a name,
-unknown enum numbers, any base64, 1e400 and rounded integers in a Struct) and names no path, so that the fields are
+unknown enum numbers, any base64, integers in a Struct rounded to safe ones) and names no path, so that the fields are
 read here. Messages with a JSON form of their own, such as Timestamp, are still read by it.
 """
 
@@ -35,7 +35,7 @@ from gateway_rest.json_text import (
     shown,
     too_deep,
 )
-from gateway_rest.scalars import Scalar, finite_number, safe_number, scalar_from_json, scalar_from_text, text_of
+from gateway_rest.scalars import Scalar, finite_number, scalar_from_json, scalar_from_text, text_of, unjudged_number
 from taskstatus.domain.errors import FieldViolation, RefusedError
 from taskstatus.domain.reasons import Reason
 
@@ -184,7 +184,7 @@ class _Reader:
             elif isinstance(tree, bool):
                 target.bool_value = tree
             elif isinstance(tree, JsonNumber):
-                target.number_value = safe_number(tree.text)
+                target.number_value = unjudged_number(tree.text)
             elif isinstance(tree, str):
                 target.string_value = text_of(tree)
             elif isinstance(tree, list):

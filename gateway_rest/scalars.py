@@ -19,7 +19,7 @@ from gateway_rest.json_text import JsonNumber, JsonTree, is_unicode, shown
 Scalar: TypeAlias = bool | int | float | str | bytes
 
 MAX_SAFE_INTEGER: Final = 2**53
-"""The largest integer up to which every integer is a double; beyond it ``data.value`` would be rounded (E-13)."""
+"""The largest integer up to which every integer is a double (E-13)."""
 
 MAX_NUMBER_CHARS: Final = 400
 """Longer than any double or 64-bit integer needs, short enough to be read exactly at no cost."""
@@ -71,13 +71,16 @@ def finite_number(text: str) -> float:
     return value
 
 
-def safe_number(text: str) -> float:
-    """As ``finite_number``, but refuses what lies beyond ±2⁵³, however it is written (E-13)."""
-    value = finite_number(text)
+def unjudged_number(text: str) -> float:
+    """The double next to a number of ``data.value``, never nearer to zero than ±2⁵³ when the number lies beyond (E-13).
+
+    Whether such a number is taken is for the guard *data is valid*, as on every transport: 9007199254740993 becomes the
+    next double that the guard refuses, 1e400 infinity.
+    """
+    value = float(text)
     # Rounding never crosses 2⁵³, which is a double itself: only there can the text say more than the double.
-    beyond = abs(Decimal(text)) if abs(value) == MAX_SAFE_INTEGER else abs(value)
-    if beyond > MAX_SAFE_INTEGER:
-        raise BadValueError("is a number beyond ±2^53, which would be rounded; send it as a string")
+    if abs(value) == MAX_SAFE_INTEGER and abs(Decimal(text)) > MAX_SAFE_INTEGER:
+        return math.nextafter(value, math.copysign(math.inf, value))
     return value
 
 

@@ -53,6 +53,8 @@ STARTED = event(common_pb2.STEP_STARTED, seq=1, number=1)
 HALF_DONE = progress(current=5, seq=4, number=4, fields={"progress_seq": 7})
 DONE = event(common_pb2.STEP_COMPLETED, seq=4, number=3)
 TASK_DONE = ruling(common_pb2.TASK_COMPLETED, seq=3, number=5)
+BEYOND_SAFE = float(2**53 + 2)
+UNSAFE_INTEGER = progress(fields={"data": data(PROGRESS, pages=BEYOND_SAFE)})
 FAILURE = common_pb2.EventError(code="UNSUPPORTED_FILE_FORMAT", message="Convert it to PDF", category="INPUT")
 PENDING: tuple[Preparation, ...] = (Activate(1),)
 RUNNING: tuple[Preparation, ...] = (Activate(1), STARTED)
@@ -184,16 +186,24 @@ REFUSED = {
     "status of another lifecycle": one(
         progress(fields={"business_status": "SUCCEEDED"}), Reason.BUSINESS_STATUS_NOT_REGISTERED
     ),
+    "unsafe integer": one(UNSAFE_INTEGER, Reason.INVALID_ARGUMENT),
+    "unsafe integer, and another schema's": one(
+        progress(fields={"data": data(COMPLETED, pages=BEYOND_SAFE)}), Reason.INVALID_ARGUMENT
+    ),
+    "unsafe integer, and an old attempt": one(
+        replace(UNSAFE_INTEGER, credential="first"), Reason.STALE_ATTEMPT, RETRIED
+    ),
+    "unsafe integer among good": Case(
+        (progress(6, 5, 20), replace(UNSAFE_INTEGER, number=21), event(common_pb2.STEP_COMPLETED, 7, 22)),
+        ("accepted", Reason.INVALID_ARGUMENT, "accepted"),
+        RUNNING,
+    ),
     "one bad among good": Case(
         (progress(6, 5, 20), progress(7, 0, 21), event(common_pb2.STEP_COMPLETED, 7, 22)),
         ("accepted", Reason.INVALID_ARGUMENT, "accepted"),
         RUNNING,
     ),
 }
-
-
-UNSAFE_INTEGER = one(progress(fields={"data": data(PROGRESS, pages=float(2**53 + 2))}), Reason.INVALID_ARGUMENT)
-"""JSON is judged by its text while it is read, and has a sentence of its own (docs/decisions/parity-transports.md)."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.parity.cases import CASES, FAULTS, TWO_FAULTS_BEFORE, UNSAFE_INTEGER, Case, Fault, pairs_after, with_faults
+from tests.parity.cases import CASES, FAULTS, TWO_FAULTS_BEFORE, Case, Fault, pairs_after, with_faults
 from tests.parity.conftest import Theatre
 from tests.parity.outcome import Outcome
 from tests.parity.rows import Rows, dedup_digests_match, difference, stored_rows
@@ -42,15 +42,6 @@ async def test_e2_of_two_faults_every_transport_reports_the_earlier_guard(theatr
     for sender in {event.by for event in events}:
         own = tuple(event for event in events if event.by == sender)
         await compare(theatre, Case(own, (first.reason,) * len(own), TWO_FAULTS_BEFORE))
-
-
-async def test_e13_an_unsafe_integer_has_one_reason_everywhere_and_writes_nothing(theatre: Theatre) -> None:
-    sendings = await prepare(theatre, UNSAFE_INTEGER)
-    before = [await rows_of(theatre, sending) for sending in sendings]
-    for sending, rows in zip(sendings, before, strict=True):
-        (outcome,) = await send(theatre, UNSAFE_INTEGER, sending)
-        assert [outcome.verdict] == list(UNSAFE_INTEGER.expected), sending.name
-        assert difference(await rows_of(theatre, sending), rows) == []
 
 
 async def compare(theatre: Theatre, case: Case) -> None:

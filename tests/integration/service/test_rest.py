@@ -117,8 +117,6 @@ async def test_t3_a_whole_task_by_rest_alone(site: Site, rest: httpx.AsyncClient
         (b"[]", 400, "INVALID_ARGUMENT"),
         (b'{"eventId":"e","event_id":"e"}', 400, "INVALID_ARGUMENT"),
         (b'{"eventId":"e","nope":1}', 400, "INVALID_ARGUMENT"),
-        (b'{"eventId":"e","data":{"schema":"s.v1","value":{"n":9007199254740993}}}', 400, "INVALID_ARGUMENT"),
-        (b'{"eventId":"e","data":{"schema":"s.v1","value":{"n":1e400}}}', 400, "INVALID_ARGUMENT"),
         (b'{"eventId":"e","eventType":"STEP_STARTED","sourceSeq":1}', 401, "UNAUTHENTICATED"),
     ],
 )
