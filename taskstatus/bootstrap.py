@@ -179,6 +179,7 @@ def _lane_config(settings: Settings) -> LaneConfig:
         max_batch_commands=settings.lane_batch_commands,
         max_queued_commands=settings.lane_queue_commands,
         oldest_accepted=timedelta(seconds=settings.oldest_accepted_event_seconds),
+        cached_tasks=settings.lane_cached_tasks,
     )
 
 

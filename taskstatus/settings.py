@@ -52,6 +52,7 @@ class Settings(BaseSettings):
     lanes: int = Field(default=2, ge=1, le=64)
     lane_batch_commands: int = Field(default=100, ge=1, le=1_000)
     lane_queue_commands: int = Field(default=2_000, ge=1, le=100_000)
+    lane_cached_tasks: int = Field(default=10_000, ge=1, le=1_000_000)
     events_per_second: float = Field(default=20_000.0, gt=0)
     burst_events: float = Field(default=40_000.0, ge=1)
     oldest_accepted_event_seconds: int = Field(default=7 * 86_400, ge=60)

@@ -103,6 +103,7 @@ def _lanes() -> Iterable[Figure]:
     yield "commands in one transaction", lanes.max_batch_commands
     yield "bytes in one transaction", lanes.max_batch_bytes
     yield "commands waiting in one lane (then RATE_LIMITED)", lanes.max_queued_commands
+    yield "tasks kept as last committed", lanes.cached_tasks
     yield "runs of one transaction (deadlock, lost connection)", retry.attempts
     yield "connections: writers, readers", (pools.writers, pools.readers)
     yield "bindings kept for handles", executions.DIRECTORY_SIZE

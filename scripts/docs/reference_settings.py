@@ -38,6 +38,7 @@ MEANINGS: Mapping[str, str] = {
     "log_level": "DEBUG, INFO, WARNING or ERROR",
     "lanes": "lanes of a process, each with one transaction at a time",
     "lane_batch_commands": "commands in one transaction, at most",
+    "lane_cached_tasks": "tasks kept in memory as last committed, about 4 KB each",
     "lane_queue_commands": "commands waiting in one lane; beyond it RATE_LIMITED",
     "events_per_second": "events that one service identity may report per second in the long run",
     "burst_events": "how many of them at once",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from taskstatus.application.identity import ExecutionBinding
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 LOCK_ORDER = ("workflow", "task", "step", "lease", "acl", "dedup", "event", "outbox")
 """The order in which every transaction of every process takes its locks; within a group sorted by key."""
+
+NOTHING_KNOWN: Mapping[TaskId, TaskState] = MappingProxyType({})
 
 StepKey = tuple[TaskId, int, str]
 """(task, run, step id)."""
@@ -77,8 +80,13 @@ class WriteTransaction(Protocol):
         """The workflow's tasks with these client task keys, not locked."""
         ...
 
-    async def lock_tasks(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, LockedTask]:
-        """The rows of these tasks, locked in the order of their ids; unknown ids are absent."""
+    async def lock_tasks(
+        self, task_ids: Sequence[TaskId], known: Mapping[TaskId, TaskState] = NOTHING_KNOWN
+    ) -> Mapping[TaskId, LockedTask]:
+        """The rows of these tasks, locked in the order of their ids; unknown ids are absent.
+
+        ``known``: states from earlier transactions; one whose ``row_revision`` is still the row's is given back itself.
+        """
         ...
 
     async def executions(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, StepState]:

@@ -50,9 +50,12 @@ class LaneConfig:
     max_queued_commands: int = 2_000
     """Per lane; beyond it a command is answered RATE_LIMITED."""
     oldest_accepted: timedelta = timedelta(days=7)
+    cached_tasks: int = 10_000
+    """Tasks kept in memory as last committed, about 4 KB each; all lanes together."""
 
     def __post_init__(self) -> None:
-        if min(self.lanes_per_shard, self.max_batch_commands, self.max_batch_bytes, self.max_queued_commands) < 1:
+        sizes = (self.lanes_per_shard, self.max_batch_commands, self.max_batch_bytes, self.max_queued_commands)
+        if min(*sizes, self.cached_tasks) < 1:
             raise ValueError("lane sizes must be at least 1")
 
 
@@ -103,7 +106,7 @@ class Lanes:
         self._shards = shards
         self._config = config
         self._observer = observer
-        self._commit = BatchCommit(store, clock, tools, config.oldest_accepted)
+        self._commit = BatchCommit(store, clock, tools, config.oldest_accepted, config.cached_tasks)
         self._wake_up = wake_up
         self._clock = clock
         self._lanes: dict[tuple[str, int], _Lane] = {}

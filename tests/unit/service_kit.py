@@ -148,6 +148,8 @@ class RecordingObserver:
 class Kit:
     """Everything over one in-memory store."""
 
+    oldest_accepted = timedelta(days=7)
+
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.store = MemoryTaskStore(clock=MemoryDatabaseClock(START))
@@ -162,7 +164,7 @@ class Kit:
         self.executions = ExecutionCommands(self.credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
         self.registration = Registration(self.store, self.executions, ids, self.tools, self.wake_up, self.definitions)
         self.queries = Queries(self.reader)
-        self.commit = BatchCommit(self.store, self.clock, self.tools, timedelta(days=7))
+        self.commit = BatchCommit(self.store, self.clock, self.tools, self.oldest_accepted, cached_tasks=100)
 
     def put(self, task: TaskState, *steps: StepState) -> None:
         """Let a task and its steps exist."""

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
-from taskstatus.adapters.memory.tables import Tables
+from taskstatus.adapters.memory.tables import KeyTakenError, Tables
 from taskstatus.application.ports_store import (
+    NOTHING_KNOWN,
     LockedTask,
     LockedWorkflow,
     StepKey,
@@ -23,6 +24,8 @@ from taskstatus.domain.records import ChangeSet, SeenEvent
 from taskstatus.domain.state import StepState, TaskState, WorkflowState
 
 T = TypeVar("T")
+DUPLICATE_ATTEMPTS = 3
+"""Runs of a transaction whose unique keys are taken: the next run may find the rows that took them."""
 
 
 class MemoryTaskStore:
@@ -54,7 +57,13 @@ class MemoryTaskStore:
                 if self.unavailable:
                     raise StoreUnavailableError("the in-memory store was told to be unavailable")
                 transaction = _MemoryTransaction(self)
-                value = await body(transaction, TransactionAttempt(number, settling))
+                try:
+                    value = await body(transaction, TransactionAttempt(number, settling))
+                except KeyTakenError:
+                    if number >= DUPLICATE_ATTEMPTS:
+                        raise
+                    number += 1
+                    continue
                 if self._commit(transaction.changes):
                     return value
                 number, settling = number + 1, True
@@ -89,10 +98,12 @@ class _MemoryTransaction:
         found = {key: self._tables.task_keys.get((workflow_id, key)) for key in keys}
         return {key: self._tables.tasks[task_id] for key, task_id in found.items() if task_id is not None}
 
-    async def lock_tasks(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, LockedTask]:
+    async def lock_tasks(
+        self, task_ids: Sequence[TaskId], known: Mapping[TaskId, TaskState] = NOTHING_KNOWN
+    ) -> Mapping[TaskId, LockedTask]:
         tasks, clock = self._tables.tasks, self._store.clock
-        known = sorted(task_id for task_id in set(task_ids) if task_id in tasks)
-        return {task_id: LockedTask(tasks[task_id], clock.read()) for task_id in known}
+        found = sorted(task_id for task_id in set(task_ids) if task_id in tasks)
+        return {task_id: LockedTask(_current(tasks[task_id], known.get(task_id)), clock.read()) for task_id in found}
 
     async def executions(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, StepState]:
         keys = self._tables.execution_keys
@@ -117,6 +128,10 @@ class _MemoryTransaction:
             raise StoreRefusedError("the in-memory store was told to refuse these rows")
         self._tables.check(changes)
         self.changes.append(changes)
+
+
+def _current(row: TaskState, known: TaskState | None) -> TaskState:
+    return known if known is not None and known.row_revision == row.row_revision else row
 
 
 def _never(_changes: ChangeSet) -> bool:

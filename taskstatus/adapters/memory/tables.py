@@ -23,6 +23,11 @@ from taskstatus.domain.records import (
 )
 from taskstatus.domain.state import TASK_ENDED, Grant, StepState, TaskState, WorkflowState
 
+
+class KeyTakenError(StoreRefusedError):
+    """A unique key is taken: running the transaction again may find the row that took it."""
+
+
 StepRowKey = tuple[TaskId, int, str, int]
 GrantKey = tuple[TaskId, str, str]
 
@@ -179,7 +184,7 @@ def _all_new(what: str, keys: Iterable[Hashable], taken: Container[Any]) -> None
     seen: set[Hashable] = set()
     for key in keys:
         if key in taken or key in seen:
-            raise StoreRefusedError(f"duplicate key of {what}")
+            raise KeyTakenError(f"duplicate key of {what}")
         seen.add(key)
 
 

@@ -60,6 +60,8 @@ KEY = ("bucket", "id")
 FROZEN = _ENVELOPE[len(KEY) :]
 """What no update changes (ID-1)."""
 _MUTABLE_AT = len(_ENVELOPE)
+_ID_AT = COLUMNS.index("id")
+_REVISION_AT = COLUMNS.index("row_revision")
 
 RUN_COLUMNS = ("bucket", "task_id", "task_attempt", "input_ref", "weight_total", "created_at")
 RUN_OUTCOME = (
@@ -90,6 +92,17 @@ def to_row(state: TaskState) -> Parameters:
 def to_update_row(state: TaskState) -> Parameters:
     """The values of KEY and MUTABLE."""
     return (state.envelope.bucket, state.envelope.task_id, *_mutable_row(state))
+
+
+def id_of(row: Row) -> TaskId:
+    """The task of a row that begins with COLUMNS."""
+    return TaskId(row[_ID_AT])
+
+
+def revision_of(row: Row) -> int:
+    """The ``row_revision`` of a row that begins with COLUMNS."""
+    revision: int = row[_REVISION_AT]
+    return revision
 
 
 def from_row(row: Row) -> TaskState:

@@ -10,7 +10,7 @@ from taskstatus.adapters.mysql import hot_sql, rows_event, rows_step, rows_task,
 from taskstatus.adapters.mysql.change_writer import write_changes
 from taskstatus.adapters.mysql.session import Row, Session
 from taskstatus.adapters.mysql.statements import cut_keys, flatten
-from taskstatus.application.ports_store import LockedTask, LockedWorkflow, StepKey
+from taskstatus.application.ports_store import NOTHING_KNOWN, LockedTask, LockedWorkflow, StepKey
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id
 from taskstatus.domain.records import ChangeSet, SeenEvent
 from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
@@ -52,14 +52,19 @@ class MySqlWriteTransaction:
                 found[state.envelope.client_task_key] = state
         return found
 
-    async def lock_tasks(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, LockedTask]:
+    async def lock_tasks(
+        self, task_ids: Sequence[TaskId], known: Mapping[TaskId, TaskState] = NOTHING_KNOWN
+    ) -> Mapping[TaskId, LockedTask]:
         """See the port."""
         locked: dict[TaskId, LockedTask] = {}
         for group in cut_keys(sorted(set(task_ids))):
             parameters = (*group, *map(bucket_of_id, group))
             for row in await self._session.rows(hot_sql.lock_tasks(len(group)), parameters):
-                state = rows_task.from_row(row)
-                locked[state.envelope.task_id] = LockedTask(state, row[-1])
+                task_id = rows_task.id_of(row)
+                state = known.get(task_id)
+                if state is None or state.row_revision != rows_task.revision_of(row):
+                    state = rows_task.from_row(row)
+                locked[task_id] = LockedTask(state, row[-1])
         return locked
 
     async def executions(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, StepState]:
