@@ -31,8 +31,8 @@ _ResultT = TypeVar("_ResultT")
 class JwtExecutionCredentials:
     """Signs with the active key, verifies with every key of the ring; one per process, on one event loop.
 
-    Opened tokens are remembered under the SHA-256 of the whole token. That never goes stale: a grant says what the
-    token binds, expired or not, and expiry and generation are judged at each use.
+    Opened tokens are remembered under the SHA-256 of the whole token, handles under their whole text. That never goes
+    stale: they say what they bind, and expiry and generation are judged at each use.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class JwtExecutionCredentials:
         self._keys = keys
         self._clock = clock
         self._ttl = token_ttl_seconds
-        self._opened: LruCache[ExecutionGrant] = LruCache(cache_entries)
+        self._opened: LruCache[bytes, ExecutionGrant] = LruCache(cache_entries)
+        self._opened_handles: LruCache[str, HandleClaim] = LruCache(cache_entries)
 
     @classmethod
     def from_file(
@@ -76,7 +77,11 @@ class JwtExecutionCredentials:
 
     def open_handle(self, handle: str) -> HandleClaim:
         """What a genuine handle names. Raises RefusedError UNAUTHENTICATED for a forged one."""
-        return _or_unauthenticated(lambda text: execution_handles.open_handle(self._keys, text), handle)
+        claim = self._opened_handles.get(handle)
+        if claim is None:
+            claim = _or_unauthenticated(lambda text: execution_handles.open_handle(self._keys, text), handle)
+            self._opened_handles.put(handle, claim)
+        return claim
 
     def _open_token(self, token: str) -> ExecutionGrant:
         if len(token) > MAX_TOKEN_CHARS:

@@ -59,7 +59,7 @@ class JwtIdentityVerifier:
         self._issuers = dict(issuers)
         self._clock = clock
         self._cache_seconds = cache_seconds
-        self._cache: LruCache[_Verified] = LruCache(cache_entries)
+        self._cache: LruCache[bytes, _Verified] = LruCache(cache_entries)
 
     @classmethod
     def from_file(cls, path: Path, clock: Clock) -> JwtIdentityVerifier:

@@ -126,7 +126,7 @@ async def test_cache_is_bounded(keys: CountingKeySet, clock: FakeClock) -> None:
 
 
 def test_lru_forgets_what_was_used_least_recently() -> None:
-    cache: LruCache[int] = LruCache(2)
+    cache: LruCache[bytes, int] = LruCache(2)
     cache.put(b"a", 1)
     cache.put(b"b", 2)
     assert cache.get(b"a") == 1
