@@ -134,6 +134,8 @@ class _Both:
 class _StatementList:
     """A session without a server: finds no row, and updates every row that it is told to."""
 
+    has_row_alias = True
+
     def __init__(self, statements: list[str]) -> None:
         self._statements = statements
 

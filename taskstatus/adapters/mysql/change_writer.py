@@ -96,7 +96,8 @@ async def _insert(session: Session, statement: MultiRow, rows: Iterable[Paramete
 
 async def _update(session: Session, statement: MultiRow, rows: Iterable[Parameters]) -> None:
     for group in cut_rows(list(rows)):
-        count = await session.change(statement.text(len(group)), flatten(group))
+        text = statement.text(len(group), row_alias=session.has_row_alias)
+        count = await session.change(text, flatten(group))
         if count != _UPDATED * len(group):
             raise StoreRefusedError(f"an updated row of {statement.table} does not exist, or did not change")
 

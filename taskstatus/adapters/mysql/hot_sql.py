@@ -166,7 +166,7 @@ UPDATE_STEPS = MultiRow(
     rows_step.KEY + rows_step.MUTABLE,
     updated=rows_step.MUTABLE,
     fixed=(*_blank(rows_step.FROZEN), ("write_count", "0")),
-    computed=(("write_count", "write_count+1"),),
+    computed=(("write_count", "task_step.write_count+1"),),
 )
 INSERT_LEASES = MultiRow("task_execution_lease", rows_outbox.LEASE_COLUMNS, fixed=(("heartbeat_seq", "0"),))
 INSERT_TASK_GRANTS = MultiRow("task_acl", rows_task.ACL_COLUMNS)

@@ -29,6 +29,12 @@ class Session:
         self._failure: DatabaseError | None = None
 
     @property
+    def has_row_alias(self) -> bool:
+        """Whether an upsert names its row (MySQL, which warns of ``VALUES()``) or has ``VALUES()`` only (MariaDB)."""
+        # Found out by the dialect when the pool connected first.
+        return not getattr(self._connection.dialect, "is_mariadb", False)
+
+    @property
     def is_reusable(self) -> bool:
         """Whether the connection may go back to the pool: idle, and with no answer outstanding."""
         return not self._in_transaction

@@ -39,17 +39,17 @@ class MultiRow:
     """Further assignments of the update, as SQL."""
 
     @lru_cache(maxsize=_CACHED_TEXTS)  # noqa: B019 - instances are the few constants of hot_sql
-    def text(self, rows: int) -> str:
-        """The statement for so many rows."""
+    def text(self, rows: int, *, row_alias: bool = False) -> str:
+        """The statement for so many rows; ``row_alias``: MySQL's name for the row that met a key (``Session``)."""
         names = ",".join((*self.columns, *(name for name, _ in self.fixed)))
         row = ",".join((*["%s"] * len(self.columns), *(sql for _, sql in self.fixed)))
         insert = f"INSERT INTO {self.table} ({names}) VALUES {','.join([f'({row})'] * rows)}"
         if not self.updated:
             return insert
-        # VALUES() works on both products; MySQL's alias form does not exist on MariaDB.
-        assignments = [f"{column}=VALUES({column})" for column in self.updated]
-        assignments += [f"{column}={sql}" for column, sql in self.computed]
-        return f"{insert} ON DUPLICATE KEY UPDATE {','.join(assignments)}"
+        alias, given = (" AS given", "given.{}") if row_alias else ("", "VALUES({})")
+        assignments = [f"{self.table}.{column}={given.format(column)}" for column in self.updated]
+        assignments += [f"{self.table}.{column}={sql}" for column, sql in self.computed]
+        return f"{insert}{alias} ON DUPLICATE KEY UPDATE {','.join(assignments)}"
 
 
 def flatten(rows: Sequence[Parameters]) -> Parameters:
