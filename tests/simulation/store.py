@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from taskstatus.adapters.memory.reader import MemoryTaskReader
@@ -58,8 +59,9 @@ class SimulatedStore:
     async def _run(
         self, body: Callable[[WriteTransaction, TransactionAttempt], Awaitable[T]], attempt: TransactionAttempt
     ) -> T:
-        async def until_commit(transaction: WriteTransaction, _: TransactionAttempt) -> T:
-            value = await body(transaction, attempt)
+        async def until_commit(transaction: WriteTransaction, inner: TransactionAttempt) -> T:
+            # The in-memory store runs again by itself when a unique key is taken.
+            value = await body(transaction, replace(attempt, number=attempt.number + inner.number - 1))
             await self._process.enter()
             if self._faults.happens(Fault.DEADLOCK, self._process.name):
                 raise _ConnectionBrokenError(in_commit=False)
