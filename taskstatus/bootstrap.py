@@ -106,7 +106,7 @@ async def open_service(settings: Settings, server: GrpcHealth | None = None) -> 
         stack.push_async_callback(database.dispose)
         wake_up = RedisWakeUp(settings.redis_url.get_secret_value(), clock) if settings.redis_url else NoWakeUp()
         stack.push_async_callback(wake_up.stop)
-        store = ShieldedStore(MySqlTaskStore(database.writer, clock, randomness))
+        store = ShieldedStore(MySqlTaskStore(database.writer, clock, randomness, on_pool_wait=metrics.pool_waited))
         stack.push_async_callback(store.drain)
         ids = IdFactory(clock, randomness)
         tools = OutboxTools(new_id=ids.new, to_json=orjson.dumps)

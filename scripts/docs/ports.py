@@ -60,6 +60,9 @@ class SilentObserver:
     def batch_committed(self, commands: int, commit_seconds: float) -> None:
         """Nothing."""
 
+    def rows_locked(self, seconds: float) -> None:
+        """Nothing."""
+
     def lane_depth(self, queued: int) -> None:
         """Nothing."""
 

@@ -13,6 +13,9 @@ from taskstatus.domain.definitions import DataSchema, OperationDefinition, shown
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
 
+GENERIC = "*"
+"""Stands for every operation without a published definition."""
+
 
 class DataRules:
     """Judges data before the lanes; what it finds is answered at its place in the order of guards (E-2)."""
@@ -41,12 +44,13 @@ class DataRules:
     def _judged(self, content: EventContent, data: EventData, definition: OperationDefinition | None) -> EventData:
         schema = definition.schema(data.schema) if definition else None
         if schema is None or content.event_type not in schema.events:
-            return replace(data, fault=_not_allowed(content, data))
+            return replace(data, fault=_not_allowed(content, data, definition))
         if len(data.wire) > schema.max_bytes:
             return replace(data, fault=_too_large(schema, len(data.wire)))
         violation = self._validator.violation(schema, data.value)
         if violation is not None:
-            return replace(data, fault=RefusedError(Reason.SCHEMA_VIOLATION, violation))
+            metadata = {"operation": _operation(definition)}
+            return replace(data, fault=RefusedError(Reason.SCHEMA_VIOLATION, violation, metadata=metadata))
         return replace(data, shown=_shown(data, schema.detail_fields), summary=_shown(data, schema.summary_fields))
 
 
@@ -55,11 +59,18 @@ def _shown(data: EventData, fields: tuple[str, ...]) -> bytes:
     return orjson.dumps(chosen) if chosen else b""
 
 
-def _not_allowed(content: EventContent, data: EventData) -> RefusedError:
+def _operation(definition: OperationDefinition | None) -> str:
+    """A published operation's code; whatever else callers call theirs is the generic profile (bounded, for metrics)."""
+    if definition is None:
+        return ""
+    return definition.operation_code if definition.version else GENERIC
+
+
+def _not_allowed(content: EventContent, data: EventData, definition: OperationDefinition | None) -> RefusedError:
     return RefusedError(
         Reason.SCHEMA_NOT_ALLOWED,
         f"{data.schema} is not registered for {content.event_type} of this operation",
-        metadata={"schema": data.schema, "eventType": content.event_type},
+        metadata={"schema": data.schema, "eventType": content.event_type, "operation": _operation(definition)},
     )
 
 

@@ -57,6 +57,10 @@ class ServiceObserver(Protocol):
         """A lane committed a batch."""
         ...
 
+    def rows_locked(self, seconds: float) -> None:
+        """A lane's transaction has its tasks' rows locked; how long that took."""
+        ...
+
     def lane_depth(self, queued: int) -> None:
         """How many commands wait in all lanes together."""
         ...

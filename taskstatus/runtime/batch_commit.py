@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from taskstatus.application.ports_clock import Clock
+from taskstatus.application.ports_runtime import ServiceObserver
 from taskstatus.application.ports_store import LockedTask, StepKey, TaskStore, TransactionAttempt, WriteTransaction
 from taskstatus.domain.batch import Arrival, RowKey, WorkingSet, evaluate
 from taskstatus.domain.commands import TaskEventCommand
@@ -49,9 +50,16 @@ class BatchCommit:
     """Commits 1…N commands of any tasks in one transaction and returns their verdicts in order."""
 
     def __init__(
-        self, store: TaskStore, clock: Clock, tools: OutboxTools, oldest_accepted: timedelta, cached_tasks: int
+        self,
+        store: TaskStore,
+        clock: Clock,
+        tools: OutboxTools,
+        observer: ServiceObserver,
+        oldest_accepted: timedelta,
+        cached_tasks: int,
     ) -> None:
         self._store = store
+        self._observer = observer
         self._clock = clock
         self._tools = tools
         self._oldest_accepted = oldest_accepted
@@ -95,7 +103,9 @@ class BatchCommit:
     async def _read(self, tx: WriteTransaction, commands: Sequence[TaskEventCommand], *, spares: bool) -> _Rows:
         """Lock and read what the commands name, with the same number of statements for 1 and for N."""
         task_ids = sorted({command.task_id for command in commands})
+        asked = self._clock.monotonic_seconds()
         locked = await tx.lock_tasks(task_ids, self._cache.tasks(task_ids) if spares else {})
+        self._observer.rows_locked(self._clock.monotonic_seconds() - asked)
         steps = await self._read_steps(tx, commands, locked)
         keys = {
             (command.task_id, command.content.event_id)

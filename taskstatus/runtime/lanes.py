@@ -106,7 +106,7 @@ class Lanes:
         self._shards = shards
         self._config = config
         self._observer = observer
-        self._commit = BatchCommit(store, clock, tools, config.oldest_accepted, config.cached_tasks)
+        self._commit = BatchCommit(store, clock, tools, observer, config.oldest_accepted, config.cached_tasks)
         self._wake_up = wake_up
         self._clock = clock
         self._lanes: dict[tuple[str, int], _Lane] = {}

@@ -121,5 +121,8 @@ class SilentObserver:
     def batch_committed(self, commands: int, commit_seconds: float) -> None:
         """See the port."""
 
+    def rows_locked(self, seconds: float) -> None:
+        """See the port."""
+
     def lane_depth(self, queued: int) -> None:
         """See the port."""

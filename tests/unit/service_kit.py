@@ -141,6 +141,9 @@ class RecordingObserver:
         """Keep its size."""
         self.batches.append(commands)
 
+    def rows_locked(self, seconds: float) -> None:
+        """Of no interest here."""
+
     def lane_depth(self, queued: int) -> None:
         """Of no interest here."""
 
@@ -164,7 +167,7 @@ class Kit:
         self.executions = ExecutionCommands(self.credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
         self.registration = Registration(self.store, self.executions, ids, self.tools, self.wake_up, self.definitions)
         self.queries = Queries(self.reader)
-        self.commit = BatchCommit(self.store, self.clock, self.tools, self.oldest_accepted, cached_tasks=100)
+        self.commit = BatchCommit(self.store, self.clock, self.tools, self.observer, self.oldest_accepted, 100)
 
     def put(self, task: TaskState, *steps: StepState) -> None:
         """Let a task and its steps exist."""

@@ -39,6 +39,10 @@ class RetryLimits:
     longest_pause_seconds: float = 2.0
 
 
+def _unmeasured(_seconds: float) -> None:
+    """Nobody is told."""
+
+
 class MySqlTaskStore:
     """Write transactions on the writer pool.
 
@@ -51,11 +55,14 @@ class MySqlTaskStore:
         clock: Clock,
         randomness: Randomness,
         limits: RetryLimits | None = None,
+        on_pool_wait: Callable[[float], None] = _unmeasured,
     ) -> None:
+        """``on_pool_wait`` is told how many seconds each run waited for its connection."""
         self._engine = engine
         self._clock = clock
         self._randomness = randomness
         self._limits = limits or RetryLimits()
+        self._on_pool_wait = on_pool_wait
 
     async def transact(self, body: Body[T]) -> T:
         """See ``TaskStore.transact``; a violated unique key also runs ``body`` again, a few times."""
@@ -71,7 +78,9 @@ class MySqlTaskStore:
         raise AssertionError("unreachable: the loop has no end")
 
     async def _run_once(self, body: Body[T], attempt: TransactionAttempt) -> T:
+        asked = self._clock.monotonic_seconds()
         async with open_session(self._engine) as session:
+            self._on_pool_wait(self._clock.monotonic_seconds() - asked)
             await session.begin()
             try:
                 value = await body(MySqlWriteTransaction(session), attempt)

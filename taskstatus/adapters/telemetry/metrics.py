@@ -33,7 +33,7 @@ class ServiceMetrics:
         self._illegal = self._counter("illegal_transitions", "Events that the lifecycle does not allow")
         self._gaps = self._counter("sequence_gaps", "Sequence numbers skipped by accepted events")
         self._dropped = self._counter("audit_dropped", "Records of rejected reports that were not kept")
-        self._schema_rejects = self._counter("schema_rejects", "Data outside its definition", "reason")
+        self._schema_rejects = self._counter("schema_rejects", "Data outside its definition", "operation")
         self._depth = Gauge("taskstatus_lane_depth", "Commands waiting in the lanes", registry=self.registry)
         self._batches = Histogram(
             "taskstatus_lane_batch_size", "Commands per transaction", buckets=_BATCH, registry=self.registry
@@ -44,6 +44,12 @@ class ServiceMetrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+
+        self._lock_waits = self._waits("row_lock_wait_seconds", "Until a lane's transaction has its tasks' rows locked")
+        self._pool_waits = self._waits("pool_wait_seconds", "Until a write transaction has its connection")
+
+    def _waits(self, name: str, text: str) -> Histogram:
+        return Histogram(f"taskstatus_{name}", text, buckets=_SECONDS, registry=self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"taskstatus_{name}", text, labels, registry=self.registry)
@@ -62,7 +68,7 @@ class ServiceMetrics:
             case Refused(error) if error.reason in _IDENTITY_REASONS:
                 self._mismatches.inc()
             case Refused(error) if error.reason in _SCHEMA_REASONS:
-                self._schema_rejects.labels(error.reason).inc()
+                self._schema_rejects.labels(error.metadata.get("operation", "")).inc()
             case Refused(error) if error.reason is Reason.TRANSITION_NOT_ALLOWED:
                 self._illegal.inc()
 
@@ -70,6 +76,14 @@ class ServiceMetrics:
         """See ServiceObserver."""
         self._batches.observe(commands)
         self._commits.observe(commit_seconds)
+
+    def rows_locked(self, seconds: float) -> None:
+        """See ServiceObserver."""
+        self._lock_waits.observe(seconds)
+
+    def pool_waited(self, seconds: float) -> None:
+        """A write transaction got its connection."""
+        self._pool_waits.observe(seconds)
 
     def audit_dropped(self, records: int) -> None:
         """Records of rejected reports had to be given up."""
