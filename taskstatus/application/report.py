@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from taskstatus.application.call_group import CallGroup
 from taskstatus.application.data_rules import DataRules
@@ -14,6 +14,7 @@ from taskstatus.application.ports_runtime import Canonicalizer, EventWriter, Ser
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.application.rate_limit import RateLimiter
 from taskstatus.domain.commands import Caller, Credential, EventContent, StatedFields, TaskEventCommand
+from taskstatus.domain.copying import replace
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import COORDINATOR_STEP_EVENTS, REPORTABLE_EVENTS, TASK_EVENTS
 from taskstatus.domain.ids import parse_task_id

@@ -10,10 +10,11 @@ execution that says all that it said, absorbs (E-8): only something that is itse
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from taskstatus.domain.commands import EventContent, TaskEventCommand
+from taskstatus.domain.copying import replace
 from taskstatus.domain.decide import Acceptance, Situation, decide, event_record, opened_lease
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import end_with_task

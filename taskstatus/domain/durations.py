@@ -14,9 +14,6 @@ def milliseconds_between(start: datetime, end: datetime) -> int:
 
 def json_time(at: datetime) -> str:
     """RFC 3339 in UTC with 0, 3 or 6 fractional digits: protobuf's JSON form of a Timestamp."""
-    base = at.strftime("%Y-%m-%dT%H:%M:%S")
     if at.microsecond == 0:
-        return f"{base}Z"
-    if at.microsecond % 1000 == 0:
-        return f"{base}.{at.microsecond // 1000:03d}Z"
-    return f"{base}.{at.microsecond:06d}Z"
+        return f"{at.isoformat(timespec='seconds')}Z"
+    return f"{at.isoformat(timespec='microseconds' if at.microsecond % 1000 else 'milliseconds')}Z"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from taskstatus.domain.business_status import RETRY_WAIT, WAITING_STATUSES, WAITING_USER_ACTION, generic_name
 from taskstatus.domain.commands import EventContent
+from taskstatus.domain.copying import replace
 from taskstatus.domain.durations import milliseconds_between
 from taskstatus.domain.events import EventType
 from taskstatus.domain.lifecycle import TARGET_OF_EVENT, Lifecycle
