@@ -10,7 +10,8 @@ from tests.support.databases import create_schema, drop_schema, emptied_database
 
 from .backends import Backend, memory_backend, mysql_backend
 
-IMPLEMENTATIONS = ("memory", "mysql", "mariadb")
+IMPLEMENTATIONS = ("memory", "mysql", "mariadb", "mysql+asyncmy", "mariadb+asyncmy")
+"""Servers with the default driver, and with the other one, which runs prepared statements."""
 
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)
@@ -19,7 +20,10 @@ def implementation_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
     if request.param == "memory":
         yield None
         return
-    url = schema_url(request.getfixturevalue(f"{request.param}_url"), request.module.__name__)
+    product, _, driver = request.param.partition("+")
+    url = schema_url(request.getfixturevalue(f"{product}_url"), request.module.__name__)
+    if driver:
+        url = url.replace("mysql://", f"mysql+{driver}://", 1)
     create_schema(url)
     yield url
     drop_schema(url)

@@ -17,6 +17,9 @@ BEGIN_VIEW = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 CLIENT_LIMIT_SECONDS = 9.0
 """A server that does not answer within its own limit (engine.STATEMENT_LIMIT_SECONDS) and a bit is lost."""
 
+_AS_TEXT = {"no_parameters": True}
+"""BEGIN and COMMIT are sent as they are: asyncmy would prepare them first, and the server refuses to prepare BEGIN."""
+
 Row = Sequence[Any]
 
 
@@ -78,6 +81,8 @@ class Session:
     async def _run(self, statement: str, parameters: tuple[Any, ...]) -> CursorResult[Any]:
         try:
             async with asyncio.timeout(CLIENT_LIMIT_SECONDS):
+                if not parameters:
+                    return await self._connection.exec_driver_sql(statement, None, _AS_TEXT)
                 return await self._connection.exec_driver_sql(statement, parameters)
         except Exception as error:
             cause = cause_of(error)
