@@ -1,8 +1,15 @@
 """Choosing TCP ports on the loopback interface."""
 
+import random
 import socket
+from functools import cache
+from pathlib import Path
 
 HOST = "127.0.0.1"
+_CLIENT_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_FIRST = 10_000
+_ATTEMPTS = 100
+_given: set[int] = set()
 
 
 def is_free(port: int) -> bool:
@@ -33,7 +40,26 @@ def prefer(port: int, taken: set[int], attempts: int = 200) -> int:
 
 
 def any_free() -> int:
-    """A port that the system gives out, for servers of tests."""
+    """A free port for a server of a test, the same again when it restarts.
+
+    Outside the range from which the system gives ports to clients, where it can: while a server is down, another
+    program's connection would take its port.
+    """
+    for _ in range(_ATTEMPTS):
+        candidate = random.randrange(*_range_for_servers())
+        if candidate not in _given and is_free(candidate):
+            _given.add(candidate)
+            return candidate
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+@cache
+def _range_for_servers() -> tuple[int, int]:
+    """First port and the one behind the last, below the clients' (Linux tells; elsewhere they begin at 49152)."""
+    try:
+        first_of_clients = int(_CLIENT_PORTS.read_text().split()[0])
+    except (OSError, ValueError):
+        first_of_clients = 49152
+    return _FIRST, max(first_of_clients, _FIRST + 1)

@@ -113,3 +113,11 @@ def test_port_of_a_listener_on_all_interfaces_is_not_free() -> None:
         listener.bind(("0.0.0.0", 0))
         listener.listen()
         assert not ports.is_free(listener.getsockname()[1])
+
+
+def test_port_of_a_test_server_is_none_that_a_client_can_be_given() -> None:
+    chosen = [ports.any_free() for _ in range(50)]
+    assert len(set(chosen)) == 50
+    limits = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first_of_clients = int(limits.read_text().split()[0]) if limits.exists() else 49152
+    assert all(port < first_of_clients for port in chosen)
