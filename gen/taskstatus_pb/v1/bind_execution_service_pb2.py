@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from taskstatus_pb.v1 import common_pb2 as taskstatus_dot_v1_dot_common__pb2
+from taskstatus_pb.v1 import report_service_pb2 as taskstatus_dot_v1_dot_report__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*taskstatus/v1/bind_execution_service.proto\x12\rtaskstatus.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1ataskstatus/v1/common.proto\"I\n\x14\x42indExecutionRequest\x12\x17\n\x0f\x65xecution_token\x18\x01 \x01(\t\x12\x18\n\x10\x65xecution_handle\x18\x02 \x01(\t\"|\n\x15\x42indExecutionResponse\x12\x18\n\x10\x65xecution_handle\x18\x01 \x01(\t\x12\x30\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x1f.taskstatus.v1.ExecutionContext\x12\x17\n\x0fnext_source_seq\x18\x03 \x01(\x04\x32\x9c\x01\n\x14\x42indExecutionService\x12\x83\x01\n\rBindExecution\x12#.taskstatus.v1.BindExecutionRequest\x1a$.taskstatus.v1.BindExecutionResponse\"\'\x82\xd3\xe4\x93\x02!\"\x1c/internal/v1/executions:bind:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*taskstatus/v1/bind_execution_service.proto\x12\rtaskstatus.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1ataskstatus/v1/common.proto\x1a\"taskstatus/v1/report_service.proto\"I\n\x14\x42indExecutionRequest\x12\x17\n\x0f\x65xecution_token\x18\x01 \x01(\t\x12\x18\n\x10\x65xecution_handle\x18\x02 \x01(\t\"|\n\x15\x42indExecutionResponse\x12\x18\n\x10\x65xecution_handle\x18\x01 \x01(\t\x12\x30\n\x07\x63ontext\x18\x02 \x01(\x0b\x32\x1f.taskstatus.v1.ExecutionContext\x12\x17\n\x0fnext_source_seq\x18\x03 \x01(\x04\"\xa2\x02\n\x17StreamExecutionsRequest\x12\x13\n\x0b\x63orrelation\x18\x01 \x01(\x04\x12)\n\x04\x62ind\x18\x02 \x01(\x0b\x32\x19.taskstatus.v1.StreamBindH\x00\x12-\n\x06report\x18\x03 \x01(\x0b\x32\x1b.taskstatus.v1.StreamReportH\x00\x12\x33\n\theartbeat\x18\x04 \x01(\x0b\x32\x1e.taskstatus.v1.StreamHeartbeatH\x00\x12+\n\x05renew\x18\x05 \x01(\x0b\x32\x1a.taskstatus.v1.StreamRenewH\x00\x12-\n\x06\x66inish\x18\x06 \x01(\x0b\x32\x1b.taskstatus.v1.StreamFinishH\x00\x42\x07\n\x05\x66rame\"E\n\nStreamBind\x12\x37\n\nexecutions\x18\x01 \x03(\x0b\x32#.taskstatus.v1.BindExecutionRequest\";\n\x0cStreamReport\x12+\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1b.taskstatus.v1.CompactEvent\";\n\x0fStreamHeartbeat\x12(\n\x05\x62\x65\x61ts\x18\x01 \x03(\x0b\x32\x19.taskstatus.v1.StreamBeat\"X\n\nStreamBeat\x12\x1c\n\x14stream_execution_key\x18\x01 \x01(\r\x12\x15\n\rheartbeat_seq\x18\x02 \x01(\x04\x12\x15\n\rround_trip_ms\x18\x03 \x01(\x02\",\n\x0bStreamRenew\x12\x1d\n\x15stream_execution_keys\x18\x01 \x03(\r\"\x0e\n\x0cStreamFinish\"\x89\x03\n\x18StreamExecutionsResponse\x12\x13\n\x0b\x63orrelation\x18\x01 \x01(\x04\x12-\n\x06opened\x18\x02 \x01(\x0b\x32\x1b.taskstatus.v1.StreamOpenedH\x00\x12+\n\x05\x62ound\x18\x03 \x01(\x0b\x32\x1a.taskstatus.v1.StreamBoundH\x00\x12\x31\n\x08reported\x18\x04 \x01(\x0b\x32\x1d.taskstatus.v1.StreamReportedH\x00\x12-\n\x06\x62\x65\x61ten\x18\x05 \x01(\x0b\x32\x1b.taskstatus.v1.StreamBeatenH\x00\x12/\n\x07renewed\x18\x06 \x01(\x0b\x32\x1c.taskstatus.v1.StreamRenewedH\x00\x12-\n\x06notice\x18\x07 \x01(\x0b\x32\x1b.taskstatus.v1.StreamNoticeH\x00\x12\x31\n\x08\x66inished\x18\x08 \x01(\x0b\x32\x1d.taskstatus.v1.StreamFinishedH\x00\x42\x07\n\x05\x66rame\"S\n\x0cStreamOpened\x12\x14\n\x0cwindow_items\x18\x01 \x01(\r\x12\x13\n\x0b\x66rame_items\x18\x02 \x01(\r\x12\x18\n\x10\x62ound_executions\x18\x03 \x01(\r\"@\n\x0bStreamBound\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .taskstatus.v1.StreamBoundResult\"\xa1\x01\n\x11StreamBoundResult\x12\x1c\n\x14stream_execution_key\x18\x01 \x01(\r\x12\x38\n\x08response\x18\x02 \x01(\x0b\x32$.taskstatus.v1.BindExecutionResponseH\x00\x12)\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x18.taskstatus.v1.ItemErrorH\x00\x42\t\n\x07outcome\"D\n\x0eStreamReported\x12\x32\n\x07results\x18\x01 \x03(\x0b\x32!.taskstatus.v1.CompactEventResult\"\xee\x02\n\x12\x43ompactEventResult\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x11\n\tduplicate\x18\x02 \x01(\x08\x12\r\n\x05stale\x18\x03 \x01(\x08\x12%\n\x06reason\x18\x04 \x01(\x0e\x32\x15.taskstatus.v1.Reason\x12\x14\n\x0ctask_version\x18\x05 \x01(\x04\x12\x14\n\x0cstep_version\x18\x06 \x01(\x04\x12\x38\n\x10lifecycle_status\x18\x07 \x01(\x0e\x32\x1e.taskstatus.v1.LifecycleStatus\x12\x17\n\x0f\x62usiness_status\x18\x08 \x01(\t\x12\x17\n\x0f\x63ommitted_at_us\x18\t \x01(\x03\x12\x0f\n\x07\x63hanged\x18\n \x01(\x08\x12\x11\n\tcoalesced\x18\x0b \x01(\x08\x12\x18\n\x10\x63\x61ncel_requested\x18\x0c \x01(\x08\x12\'\n\x05\x65rror\x18\r \x01(\x0b\x32\x18.taskstatus.v1.ItemError\"S\n\x0cStreamBeaten\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\r\x12\x31\n\x07refused\x18\x02 \x03(\x0b\x32 .taskstatus.v1.StreamBeatRefused\"o\n\x11StreamBeatRefused\x12\x1c\n\x14stream_execution_key\x18\x01 \x01(\r\x12\x15\n\rheartbeat_seq\x18\x02 \x01(\x04\x12%\n\x06reason\x18\x03 \x01(\x0e\x32\x15.taskstatus.v1.Reason\"D\n\rStreamRenewed\x12\x33\n\x07results\x18\x01 \x03(\x0b\x32\".taskstatus.v1.StreamRenewedResult\"\x9d\x01\n\x13StreamRenewedResult\x12\x1c\n\x14stream_execution_key\x18\x01 \x01(\r\x12\x32\n\x07renewal\x18\x02 \x01(\x0b\x32\x1f.taskstatus.v1.ExecutionRenewalH\x00\x12)\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x18.taskstatus.v1.ItemErrorH\x00\x42\t\n\x07outcome\"\\\n\x0cStreamNotice\x12\x38\n\nexecutions\x18\x01 \x03(\x0b\x32$.taskstatus.v1.StreamExecutionNotice\x12\x12\n\ngoing_away\x18\x02 \x01(\x08\"\xd0\x01\n\x15StreamExecutionNotice\x12\x1c\n\x14stream_execution_key\x18\x01 \x01(\r\x12%\n\x06reason\x18\x02 \x01(\x0e\x32\x15.taskstatus.v1.Reason\x12\x18\n\x10\x63\x61ncel_requested\x18\x03 \x01(\x08\x12%\n\x06health\x18\x04 \x01(\x0e\x32\x15.taskstatus.v1.Health\x12\x18\n\x10interval_seconds\x18\x05 \x01(\r\x12\x17\n\x0ftimeout_seconds\x18\x06 \x01(\r\"\x10\n\x0eStreamFinished2\x85\x02\n\x14\x42indExecutionService\x12\x83\x01\n\rBindExecution\x12#.taskstatus.v1.BindExecutionRequest\x1a$.taskstatus.v1.BindExecutionResponse\"\'\x82\xd3\xe4\x93\x02!\"\x1c/internal/v1/executions:bind:\x01*\x12g\n\x10StreamExecutions\x12&.taskstatus.v1.StreamExecutionsRequest\x1a\'.taskstatus.v1.StreamExecutionsResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,10 +36,50 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BINDEXECUTIONSERVICE'].methods_by_name['BindExecution']._loaded_options = None
   _globals['_BINDEXECUTIONSERVICE'].methods_by_name['BindExecution']._serialized_options = b'\202\323\344\223\002!\"\034/internal/v1/executions:bind:\001*'
-  _globals['_BINDEXECUTIONREQUEST']._serialized_start=119
-  _globals['_BINDEXECUTIONREQUEST']._serialized_end=192
-  _globals['_BINDEXECUTIONRESPONSE']._serialized_start=194
-  _globals['_BINDEXECUTIONRESPONSE']._serialized_end=318
-  _globals['_BINDEXECUTIONSERVICE']._serialized_start=321
-  _globals['_BINDEXECUTIONSERVICE']._serialized_end=477
+  _globals['_BINDEXECUTIONREQUEST']._serialized_start=155
+  _globals['_BINDEXECUTIONREQUEST']._serialized_end=228
+  _globals['_BINDEXECUTIONRESPONSE']._serialized_start=230
+  _globals['_BINDEXECUTIONRESPONSE']._serialized_end=354
+  _globals['_STREAMEXECUTIONSREQUEST']._serialized_start=357
+  _globals['_STREAMEXECUTIONSREQUEST']._serialized_end=647
+  _globals['_STREAMBIND']._serialized_start=649
+  _globals['_STREAMBIND']._serialized_end=718
+  _globals['_STREAMREPORT']._serialized_start=720
+  _globals['_STREAMREPORT']._serialized_end=779
+  _globals['_STREAMHEARTBEAT']._serialized_start=781
+  _globals['_STREAMHEARTBEAT']._serialized_end=840
+  _globals['_STREAMBEAT']._serialized_start=842
+  _globals['_STREAMBEAT']._serialized_end=930
+  _globals['_STREAMRENEW']._serialized_start=932
+  _globals['_STREAMRENEW']._serialized_end=976
+  _globals['_STREAMFINISH']._serialized_start=978
+  _globals['_STREAMFINISH']._serialized_end=992
+  _globals['_STREAMEXECUTIONSRESPONSE']._serialized_start=995
+  _globals['_STREAMEXECUTIONSRESPONSE']._serialized_end=1388
+  _globals['_STREAMOPENED']._serialized_start=1390
+  _globals['_STREAMOPENED']._serialized_end=1473
+  _globals['_STREAMBOUND']._serialized_start=1475
+  _globals['_STREAMBOUND']._serialized_end=1539
+  _globals['_STREAMBOUNDRESULT']._serialized_start=1542
+  _globals['_STREAMBOUNDRESULT']._serialized_end=1703
+  _globals['_STREAMREPORTED']._serialized_start=1705
+  _globals['_STREAMREPORTED']._serialized_end=1773
+  _globals['_COMPACTEVENTRESULT']._serialized_start=1776
+  _globals['_COMPACTEVENTRESULT']._serialized_end=2142
+  _globals['_STREAMBEATEN']._serialized_start=2144
+  _globals['_STREAMBEATEN']._serialized_end=2227
+  _globals['_STREAMBEATREFUSED']._serialized_start=2229
+  _globals['_STREAMBEATREFUSED']._serialized_end=2340
+  _globals['_STREAMRENEWED']._serialized_start=2342
+  _globals['_STREAMRENEWED']._serialized_end=2410
+  _globals['_STREAMRENEWEDRESULT']._serialized_start=2413
+  _globals['_STREAMRENEWEDRESULT']._serialized_end=2570
+  _globals['_STREAMNOTICE']._serialized_start=2572
+  _globals['_STREAMNOTICE']._serialized_end=2664
+  _globals['_STREAMEXECUTIONNOTICE']._serialized_start=2667
+  _globals['_STREAMEXECUTIONNOTICE']._serialized_end=2875
+  _globals['_STREAMFINISHED']._serialized_start=2877
+  _globals['_STREAMFINISHED']._serialized_end=2893
+  _globals['_BINDEXECUTIONSERVICE']._serialized_start=2896
+  _globals['_BINDEXECUTIONSERVICE']._serialized_end=3157
 # @@protoc_insertion_point(module_scope)

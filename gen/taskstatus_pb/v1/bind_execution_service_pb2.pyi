@@ -3,9 +3,12 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from taskstatus_pb.v1 import common_pb2 as _common_pb2
+from taskstatus_pb.v1 import report_service_pb2 as _report_service_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -74,3 +77,660 @@ class BindExecutionResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BindExecutionResponse: _TypeAlias = BindExecutionResponse  # noqa: Y015
+
+@_typing.final
+class StreamExecutionsRequest(_message.Message):
+    """One frame of the client."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORRELATION_FIELD_NUMBER: _builtins.int
+    BIND_FIELD_NUMBER: _builtins.int
+    REPORT_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    RENEW_FIELD_NUMBER: _builtins.int
+    FINISH_FIELD_NUMBER: _builtins.int
+    correlation: _builtins.int
+    """The client's own number for this frame; its answer carries it. From 1."""
+    @_builtins.property
+    def bind(self) -> Global___StreamBind:
+        """Bind executions to numbers of this stream."""
+
+    @_builtins.property
+    def report(self) -> Global___StreamReport:
+        """Report events."""
+
+    @_builtins.property
+    def heartbeat(self) -> Global___StreamHeartbeat:
+        """Beat for executions."""
+
+    @_builtins.property
+    def renew(self) -> Global___StreamRenew:
+        """Renew tokens."""
+
+    @_builtins.property
+    def finish(self) -> Global___StreamFinish:
+        """Send no more: answer everything and end the stream."""
+
+    def __init__(
+        self,
+        *,
+        correlation: _builtins.int = ...,
+        bind: Global___StreamBind | None = ...,
+        report: Global___StreamReport | None = ...,
+        heartbeat: Global___StreamHeartbeat | None = ...,
+        renew: Global___StreamRenew | None = ...,
+        finish: Global___StreamFinish | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bind", b"bind", "finish", b"finish", "frame", b"frame", "heartbeat", b"heartbeat", "renew", b"renew", "report", b"report"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bind", b"bind", "correlation", b"correlation", "finish", b"finish", "frame", b"frame", "heartbeat", b"heartbeat", "renew", b"renew", "report", b"report"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["bind", "report", "heartbeat", "renew", "finish"]  # noqa: Y015
+    _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
+
+Global___StreamExecutionsRequest: _TypeAlias = StreamExecutionsRequest  # noqa: Y015
+
+@_typing.final
+class StreamBind(_message.Message):
+    """Executions to bind; 1–500."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def executions(self) -> _containers.RepeatedCompositeFieldContainer[Global___BindExecutionRequest]:
+        """Each by token or handle."""
+
+    def __init__(
+        self,
+        *,
+        executions: _abc.Iterable[Global___BindExecutionRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["executions", b"executions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamBind: _TypeAlias = StreamBind  # noqa: Y015
+
+@_typing.final
+class StreamReport(_message.Message):
+    """Events of bound executions, evaluated in order; 1–500."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[_report_service_pb2.CompactEvent]:
+        """The events; `stream_execution_key` instead of the handle."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[_report_service_pb2.CompactEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamReport: _TypeAlias = StreamReport  # noqa: Y015
+
+@_typing.final
+class StreamHeartbeat(_message.Message):
+    """Signs of life of bound executions; 1–500."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEATS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def beats(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamBeat]:
+        """The beats."""
+
+    def __init__(
+        self,
+        *,
+        beats: _abc.Iterable[Global___StreamBeat] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beats", b"beats"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamHeartbeat: _TypeAlias = StreamHeartbeat  # noqa: Y015
+
+@_typing.final
+class StreamBeat(_message.Message):
+    """One sign of life."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_EXECUTION_KEY_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_SEQ_FIELD_NUMBER: _builtins.int
+    ROUND_TRIP_MS_FIELD_NUMBER: _builtins.int
+    stream_execution_key: _builtins.int
+    """The number that binding gave the execution."""
+    heartbeat_seq: _builtins.int
+    """Rises with every beat of this execution, from 1."""
+    round_trip_ms: _builtins.float
+    """How long the worker's last exchange took, in milliseconds (H-6)."""
+    def __init__(
+        self,
+        *,
+        stream_execution_key: _builtins.int = ...,
+        heartbeat_seq: _builtins.int = ...,
+        round_trip_ms: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seq", b"heartbeat_seq", "round_trip_ms", b"round_trip_ms", "stream_execution_key", b"stream_execution_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamBeat: _TypeAlias = StreamBeat  # noqa: Y015
+
+@_typing.final
+class StreamRenew(_message.Message):
+    """Bound executions whose tokens are to be renewed; 1–500."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_EXECUTION_KEYS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def stream_execution_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their numbers."""
+
+    def __init__(
+        self,
+        *,
+        stream_execution_keys: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["stream_execution_keys", b"stream_execution_keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamRenew: _TypeAlias = StreamRenew  # noqa: Y015
+
+@_typing.final
+class StreamFinish(_message.Message):
+    """The client has nothing more to say."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamFinish: _TypeAlias = StreamFinish  # noqa: Y015
+
+@_typing.final
+class StreamExecutionsResponse(_message.Message):
+    """One frame of the service."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORRELATION_FIELD_NUMBER: _builtins.int
+    OPENED_FIELD_NUMBER: _builtins.int
+    BOUND_FIELD_NUMBER: _builtins.int
+    REPORTED_FIELD_NUMBER: _builtins.int
+    BEATEN_FIELD_NUMBER: _builtins.int
+    RENEWED_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    correlation: _builtins.int
+    """The frame that this answers; 0 for `opened` and `notice`."""
+    @_builtins.property
+    def opened(self) -> Global___StreamOpened:
+        """The first frame."""
+
+    @_builtins.property
+    def bound(self) -> Global___StreamBound:
+        """Answers a bind."""
+
+    @_builtins.property
+    def reported(self) -> Global___StreamReported:
+        """Answers a report."""
+
+    @_builtins.property
+    def beaten(self) -> Global___StreamBeaten:
+        """Answers heartbeats."""
+
+    @_builtins.property
+    def renewed(self) -> Global___StreamRenewed:
+        """Answers a renewal."""
+
+    @_builtins.property
+    def notice(self) -> Global___StreamNotice:
+        """Something that the client should know."""
+
+    @_builtins.property
+    def finished(self) -> Global___StreamFinished:
+        """Answers `finish`; the stream ends."""
+
+    def __init__(
+        self,
+        *,
+        correlation: _builtins.int = ...,
+        opened: Global___StreamOpened | None = ...,
+        bound: Global___StreamBound | None = ...,
+        reported: Global___StreamReported | None = ...,
+        beaten: Global___StreamBeaten | None = ...,
+        renewed: Global___StreamRenewed | None = ...,
+        notice: Global___StreamNotice | None = ...,
+        finished: Global___StreamFinished | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["beaten", b"beaten", "bound", b"bound", "finished", b"finished", "frame", b"frame", "notice", b"notice", "opened", b"opened", "renewed", b"renewed", "reported", b"reported"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beaten", b"beaten", "bound", b"bound", "correlation", b"correlation", "finished", b"finished", "frame", b"frame", "notice", b"notice", "opened", b"opened", "renewed", b"renewed", "reported", b"reported"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["opened", "bound", "reported", "beaten", "renewed", "notice", "finished"]  # noqa: Y015
+    _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
+
+Global___StreamExecutionsResponse: _TypeAlias = StreamExecutionsResponse  # noqa: Y015
+
+@_typing.final
+class StreamOpened(_message.Message):
+    """What the client may do on this stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WINDOW_ITEMS_FIELD_NUMBER: _builtins.int
+    FRAME_ITEMS_FIELD_NUMBER: _builtins.int
+    BOUND_EXECUTIONS_FIELD_NUMBER: _builtins.int
+    window_items: _builtins.int
+    """Items (events and beats) that may be sent and not answered yet; one more is WINDOW_EXCEEDED."""
+    frame_items: _builtins.int
+    """Items that one frame may hold."""
+    bound_executions: _builtins.int
+    """Executions that may be bound at one time."""
+    def __init__(
+        self,
+        *,
+        window_items: _builtins.int = ...,
+        frame_items: _builtins.int = ...,
+        bound_executions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound_executions", b"bound_executions", "frame_items", b"frame_items", "window_items", b"window_items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamOpened: _TypeAlias = StreamOpened  # noqa: Y015
+
+@_typing.final
+class StreamBound(_message.Message):
+    """Answers a bind."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamBoundResult]:
+        """One result for each execution, in the order sent."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___StreamBoundResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamBound: _TypeAlias = StreamBound  # noqa: Y015
+
+@_typing.final
+class StreamBoundResult(_message.Message):
+    """What became of binding one execution."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_EXECUTION_KEY_FIELD_NUMBER: _builtins.int
+    RESPONSE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    stream_execution_key: _builtins.int
+    """The execution's number on this stream and no other; 0 when it was refused."""
+    @_builtins.property
+    def response(self) -> Global___BindExecutionResponse:
+        """What BindExecution would have answered."""
+
+    @_builtins.property
+    def error(self) -> _common_pb2.ItemError:
+        """What it would have been refused with."""
+
+    def __init__(
+        self,
+        *,
+        stream_execution_key: _builtins.int = ...,
+        response: Global___BindExecutionResponse | None = ...,
+        error: _common_pb2.ItemError | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "outcome", b"outcome", "response", b"response"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "outcome", b"outcome", "response", b"response", "stream_execution_key", b"stream_execution_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["response", "error"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
+
+Global___StreamBoundResult: _TypeAlias = StreamBoundResult  # noqa: Y015
+
+@_typing.final
+class StreamReported(_message.Message):
+    """Answers a report."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompactEventResult]:
+        """One result for each event, in the order sent."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___CompactEventResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamReported: _TypeAlias = StreamReported  # noqa: Y015
+
+@_typing.final
+class CompactEventResult(_message.Message):
+    """What became of one event, in few bytes; the same answer as ReportEventResponse (E-7)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    STALE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    TASK_VERSION_FIELD_NUMBER: _builtins.int
+    STEP_VERSION_FIELD_NUMBER: _builtins.int
+    LIFECYCLE_STATUS_FIELD_NUMBER: _builtins.int
+    BUSINESS_STATUS_FIELD_NUMBER: _builtins.int
+    COMMITTED_AT_US_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
+    COALESCED_FIELD_NUMBER: _builtins.int
+    CANCEL_REQUESTED_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    accepted: _builtins.bool
+    """True: committed, or already the state (`changed=false`)."""
+    duplicate: _builtins.bool
+    """True: this very event was committed before."""
+    stale: _builtins.bool
+    """True: it came too late to matter."""
+    reason: _common_pb2.Reason.ValueType
+    """Why it was not accepted."""
+    task_version: _builtins.int
+    """The task's version after the event."""
+    step_version: _builtins.int
+    """The step's version after the event."""
+    lifecycle_status: _common_pb2.LifecycleStatus.ValueType
+    """The task's lifecycle after the event."""
+    business_status: _builtins.str
+    """The task's business status after the event."""
+    committed_at_us: _builtins.int
+    """When it was committed, by the database's clock, in microseconds since 1970; 0 when nothing was."""
+    changed: _builtins.bool
+    """False when nothing was written."""
+    coalesced: _builtins.bool
+    """True: absorbed by a newer progress of the same commit (E-8)."""
+    cancel_requested: _builtins.bool
+    """True: somebody asked for the task's cancellation."""
+    @_builtins.property
+    def error(self) -> _common_pb2.ItemError:
+        """The refusal, instead of all of the above."""
+
+    def __init__(
+        self,
+        *,
+        accepted: _builtins.bool = ...,
+        duplicate: _builtins.bool = ...,
+        stale: _builtins.bool = ...,
+        reason: _common_pb2.Reason.ValueType = ...,
+        task_version: _builtins.int = ...,
+        step_version: _builtins.int = ...,
+        lifecycle_status: _common_pb2.LifecycleStatus.ValueType = ...,
+        business_status: _builtins.str = ...,
+        committed_at_us: _builtins.int = ...,
+        changed: _builtins.bool = ...,
+        coalesced: _builtins.bool = ...,
+        cancel_requested: _builtins.bool = ...,
+        error: _common_pb2.ItemError | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "business_status", b"business_status", "cancel_requested", b"cancel_requested", "changed", b"changed", "coalesced", b"coalesced", "committed_at_us", b"committed_at_us", "duplicate", b"duplicate", "error", b"error", "lifecycle_status", b"lifecycle_status", "reason", b"reason", "stale", b"stale", "step_version", b"step_version", "task_version", b"task_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompactEventResult: _TypeAlias = CompactEventResult  # noqa: Y015
+
+@_typing.final
+class StreamBeaten(_message.Message):
+    """Answers heartbeats, which may be acknowledged together (T-2)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    accepted: _builtins.int
+    """How many beats of the frame were taken."""
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamBeatRefused]:
+        """The others; what only the store knows comes with a later frame, within one persist period (H-3)."""
+
+    def __init__(
+        self,
+        *,
+        accepted: _builtins.int = ...,
+        refused: _abc.Iterable[Global___StreamBeatRefused] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamBeaten: _TypeAlias = StreamBeaten  # noqa: Y015
+
+@_typing.final
+class StreamBeatRefused(_message.Message):
+    """One beat that was not taken."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_EXECUTION_KEY_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_SEQ_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    stream_execution_key: _builtins.int
+    """The execution's number."""
+    heartbeat_seq: _builtins.int
+    """The beat's own number."""
+    reason: _common_pb2.Reason.ValueType
+    """Why."""
+    def __init__(
+        self,
+        *,
+        stream_execution_key: _builtins.int = ...,
+        heartbeat_seq: _builtins.int = ...,
+        reason: _common_pb2.Reason.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seq", b"heartbeat_seq", "reason", b"reason", "stream_execution_key", b"stream_execution_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamBeatRefused: _TypeAlias = StreamBeatRefused  # noqa: Y015
+
+@_typing.final
+class StreamRenewed(_message.Message):
+    """Answers a renewal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamRenewedResult]:
+        """One result for each execution, in the order sent."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___StreamRenewedResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamRenewed: _TypeAlias = StreamRenewed  # noqa: Y015
+
+@_typing.final
+class StreamRenewedResult(_message.Message):
+    """What became of one renewal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_EXECUTION_KEY_FIELD_NUMBER: _builtins.int
+    RENEWAL_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    stream_execution_key: _builtins.int
+    """The execution's number."""
+    @_builtins.property
+    def renewal(self) -> _common_pb2.ExecutionRenewal:
+        """The next token; the stream goes on with it."""
+
+    @_builtins.property
+    def error(self) -> _common_pb2.ItemError:
+        """What RenewExecution would have been refused with."""
+
+    def __init__(
+        self,
+        *,
+        stream_execution_key: _builtins.int = ...,
+        renewal: _common_pb2.ExecutionRenewal | None = ...,
+        error: _common_pb2.ItemError | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "outcome", b"outcome", "renewal", b"renewal"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "outcome", b"outcome", "renewal", b"renewal", "stream_execution_key", b"stream_execution_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["renewal", "error"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
+
+Global___StreamRenewedResult: _TypeAlias = StreamRenewedResult  # noqa: Y015
+
+@_typing.final
+class StreamNotice(_message.Message):
+    """Something that the client should know at once."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTIONS_FIELD_NUMBER: _builtins.int
+    GOING_AWAY_FIELD_NUMBER: _builtins.int
+    going_away: _builtins.bool
+    """True: the service is about to go. Open another stream for what comes next, finish this one."""
+    @_builtins.property
+    def executions(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamExecutionNotice]:
+        """Executions whose standing changed."""
+
+    def __init__(
+        self,
+        *,
+        executions: _abc.Iterable[Global___StreamExecutionNotice] | None = ...,
+        going_away: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["executions", b"executions", "going_away", b"going_away"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamNotice: _TypeAlias = StreamNotice  # noqa: Y015
+
+@_typing.final
+class StreamExecutionNotice(_message.Message):
+    """What the service noticed about one bound execution."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_EXECUTION_KEY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    CANCEL_REQUESTED_FIELD_NUMBER: _builtins.int
+    HEALTH_FIELD_NUMBER: _builtins.int
+    INTERVAL_SECONDS_FIELD_NUMBER: _builtins.int
+    TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
+    stream_execution_key: _builtins.int
+    """The execution's number."""
+    reason: _common_pb2.Reason.ValueType
+    """TERMINAL, STALE_ATTEMPT or TOKEN_REVOKED: stop working; the execution counts as bound no more, and its number, which
+    no other one gets, still answers repeated events for a while. TOKEN_EXPIRED: renew. Unspecified when only the fields
+    below have news.
+    """
+    cancel_requested: _builtins.bool
+    """True: somebody asked for the task's cancellation."""
+    health: _common_pb2.Health.ValueType
+    """The step's health as last committed."""
+    interval_seconds: _builtins.int
+    """How often to beat from now on, in seconds."""
+    timeout_seconds: _builtins.int
+    """After how many silent seconds the step is shown STALE."""
+    def __init__(
+        self,
+        *,
+        stream_execution_key: _builtins.int = ...,
+        reason: _common_pb2.Reason.ValueType = ...,
+        cancel_requested: _builtins.bool = ...,
+        health: _common_pb2.Health.ValueType = ...,
+        interval_seconds: _builtins.int = ...,
+        timeout_seconds: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "health", b"health", "interval_seconds", b"interval_seconds", "reason", b"reason", "stream_execution_key", b"stream_execution_key", "timeout_seconds", b"timeout_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamExecutionNotice: _TypeAlias = StreamExecutionNotice  # noqa: Y015
+
+@_typing.final
+class StreamFinished(_message.Message):
+    """Everything was answered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamFinished: _TypeAlias = StreamFinished  # noqa: Y015

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class BindExecutionServiceStub(object):
-    """Turns an execution's long token into the short form for frequent reports.
+    """Turns an execution's long token into the short form for frequent reports, and carries them on one stream.
     """
 
     def __init__(self, channel):
@@ -40,10 +40,15 @@ class BindExecutionServiceStub(object):
                 request_serializer=taskstatus_dot_v1_dot_bind__execution__service__pb2.BindExecutionRequest.SerializeToString,
                 response_deserializer=taskstatus_dot_v1_dot_bind__execution__service__pb2.BindExecutionResponse.FromString,
                 _registered_method=True)
+        self.StreamExecutions = channel.stream_stream(
+                '/taskstatus.v1.BindExecutionService/StreamExecutions',
+                request_serializer=taskstatus_dot_v1_dot_bind__execution__service__pb2.StreamExecutionsRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_bind__execution__service__pb2.StreamExecutionsResponse.FromString,
+                _registered_method=True)
 
 
 class BindExecutionServiceServicer(object):
-    """Turns an execution's long token into the short form for frequent reports.
+    """Turns an execution's long token into the short form for frequent reports, and carries them on one stream.
     """
 
     def BindExecution(self, request, context):
@@ -57,6 +62,25 @@ class BindExecutionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamExecutions(self, request_iterator, context):
+        """Reports and beats for many executions on one stream, each named by a number that binding gave it; gRPC only (T-2).
+
+        The service speaks first: `opened` tells the window. Every frame of the client is answered by one frame with its
+        `correlation`; a report answers each event with its own result, after its commit, so that answers may overtake one
+        another between executions and never within one. One bad item never ends the stream, and after a retryable failure
+        the later events of that execution are answered UNAVAILABLE, unevaluated, until the failed event is sent again
+        (E-10). `notice` frames come unasked: an execution ended, a cancellation was asked for, a token runs out, the service
+        is about to go. After `finish` everything is answered, then the service ends the stream; a stream that breaks
+        without it loses nothing that was answered: open another, bind again, send again what has no answer.
+        Role: worker. Reasons per item as BindExecution, ReportEvent, BatchHeartbeat and RenewExecution; an unknown key is
+        EXECUTION_NOT_FOUND; an item beyond the window is WINDOW_EXCEEDED. The stream ends with UNAUTHENTICATED or
+        TOKEN_EXPIRED (the caller's own JWT), INVALID_ARGUMENT (no message of this method), WINDOW_EXCEEDED (a client that
+        goes on beyond the window, or never reads), UNAVAILABLE (the service goes: open another).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_BindExecutionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -64,6 +88,11 @@ def add_BindExecutionServiceServicer_to_server(servicer, server):
                     servicer.BindExecution,
                     request_deserializer=taskstatus_dot_v1_dot_bind__execution__service__pb2.BindExecutionRequest.FromString,
                     response_serializer=taskstatus_dot_v1_dot_bind__execution__service__pb2.BindExecutionResponse.SerializeToString,
+            ),
+            'StreamExecutions': grpc.stream_stream_rpc_method_handler(
+                    servicer.StreamExecutions,
+                    request_deserializer=taskstatus_dot_v1_dot_bind__execution__service__pb2.StreamExecutionsRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_bind__execution__service__pb2.StreamExecutionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -74,7 +103,7 @@ def add_BindExecutionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BindExecutionService(object):
-    """Turns an execution's long token into the short form for frequent reports.
+    """Turns an execution's long token into the short form for frequent reports, and carries them on one stream.
     """
 
     @staticmethod
@@ -94,6 +123,33 @@ class BindExecutionService(object):
             '/taskstatus.v1.BindExecutionService/BindExecution',
             taskstatus_dot_v1_dot_bind__execution__service__pb2.BindExecutionRequest.SerializeToString,
             taskstatus_dot_v1_dot_bind__execution__service__pb2.BindExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamExecutions(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/taskstatus.v1.BindExecutionService/StreamExecutions',
+            taskstatus_dot_v1_dot_bind__execution__service__pb2.StreamExecutionsRequest.SerializeToString,
+            taskstatus_dot_v1_dot_bind__execution__service__pb2.StreamExecutionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class BindExecutionServiceStub:
-    """Turns an execution's long token into the short form for frequent reports."""
+    """Turns an execution's long token into the short form for frequent reports, and carries them on one stream."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -40,10 +40,25 @@ class BindExecutionServiceStub:
     Reasons: UNAUTHENTICATED, TOKEN_EXPIRED (renew first), TOKEN_REVOKED, TOKEN_MISMATCH, PRODUCER_MISMATCH,
     EXECUTION_NOT_FOUND; STALE_ATTEMPT and TERMINAL (FAILED_PRECONDITION): stop working.
     """
+    StreamExecutions: _grpc.StreamStreamMultiCallable[_bind_execution_service_pb2.StreamExecutionsRequest, _bind_execution_service_pb2.StreamExecutionsResponse]
+    """Reports and beats for many executions on one stream, each named by a number that binding gave it; gRPC only (T-2).
+
+    The service speaks first: `opened` tells the window. Every frame of the client is answered by one frame with its
+    `correlation`; a report answers each event with its own result, after its commit, so that answers may overtake one
+    another between executions and never within one. One bad item never ends the stream, and after a retryable failure
+    the later events of that execution are answered UNAVAILABLE, unevaluated, until the failed event is sent again
+    (E-10). `notice` frames come unasked: an execution ended, a cancellation was asked for, a token runs out, the service
+    is about to go. After `finish` everything is answered, then the service ends the stream; a stream that breaks
+    without it loses nothing that was answered: open another, bind again, send again what has no answer.
+    Role: worker. Reasons per item as BindExecution, ReportEvent, BatchHeartbeat and RenewExecution; an unknown key is
+    EXECUTION_NOT_FOUND; an item beyond the window is WINDOW_EXCEEDED. The stream ends with UNAUTHENTICATED or
+    TOKEN_EXPIRED (the caller's own JWT), INVALID_ARGUMENT (no message of this method), WINDOW_EXCEEDED (a client that
+    goes on beyond the window, or never reads), UNAVAILABLE (the service goes: open another).
+    """
 
 @_typing.type_check_only
 class BindExecutionServiceAsyncStub(BindExecutionServiceStub):
-    """Turns an execution's long token into the short form for frequent reports."""
+    """Turns an execution's long token into the short form for frequent reports, and carries them on one stream."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     BindExecution: _aio.UnaryUnaryMultiCallable[_bind_execution_service_pb2.BindExecutionRequest, _bind_execution_service_pb2.BindExecutionResponse]  # type: ignore[assignment]
@@ -53,9 +68,24 @@ class BindExecutionServiceAsyncStub(BindExecutionServiceStub):
     Reasons: UNAUTHENTICATED, TOKEN_EXPIRED (renew first), TOKEN_REVOKED, TOKEN_MISMATCH, PRODUCER_MISMATCH,
     EXECUTION_NOT_FOUND; STALE_ATTEMPT and TERMINAL (FAILED_PRECONDITION): stop working.
     """
+    StreamExecutions: _aio.StreamStreamMultiCallable[_bind_execution_service_pb2.StreamExecutionsRequest, _bind_execution_service_pb2.StreamExecutionsResponse]  # type: ignore[assignment]
+    """Reports and beats for many executions on one stream, each named by a number that binding gave it; gRPC only (T-2).
+
+    The service speaks first: `opened` tells the window. Every frame of the client is answered by one frame with its
+    `correlation`; a report answers each event with its own result, after its commit, so that answers may overtake one
+    another between executions and never within one. One bad item never ends the stream, and after a retryable failure
+    the later events of that execution are answered UNAVAILABLE, unevaluated, until the failed event is sent again
+    (E-10). `notice` frames come unasked: an execution ended, a cancellation was asked for, a token runs out, the service
+    is about to go. After `finish` everything is answered, then the service ends the stream; a stream that breaks
+    without it loses nothing that was answered: open another, bind again, send again what has no answer.
+    Role: worker. Reasons per item as BindExecution, ReportEvent, BatchHeartbeat and RenewExecution; an unknown key is
+    EXECUTION_NOT_FOUND; an item beyond the window is WINDOW_EXCEEDED. The stream ends with UNAUTHENTICATED or
+    TOKEN_EXPIRED (the caller's own JWT), INVALID_ARGUMENT (no message of this method), WINDOW_EXCEEDED (a client that
+    goes on beyond the window, or never reads), UNAVAILABLE (the service goes: open another).
+    """
 
 class BindExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Turns an execution's long token into the short form for frequent reports."""
+    """Turns an execution's long token into the short form for frequent reports, and carries them on one stream."""
 
     @_abc_1.abstractmethod
     def BindExecution(
@@ -68,6 +98,27 @@ class BindExecutionServiceServicer(metaclass=_abc_1.ABCMeta):
         A worker that restarts calls this to go on in its own sequence. Role: worker, the execution's own producer.
         Reasons: UNAUTHENTICATED, TOKEN_EXPIRED (renew first), TOKEN_REVOKED, TOKEN_MISMATCH, PRODUCER_MISMATCH,
         EXECUTION_NOT_FOUND; STALE_ATTEMPT and TERMINAL (FAILED_PRECONDITION): stop working.
+        """
+
+    @_abc_1.abstractmethod
+    def StreamExecutions(
+        self,
+        request_iterator: _MaybeAsyncIterator[_bind_execution_service_pb2.StreamExecutionsRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_bind_execution_service_pb2.StreamExecutionsResponse], _abc.AsyncIterator[_bind_execution_service_pb2.StreamExecutionsResponse]]:
+        """Reports and beats for many executions on one stream, each named by a number that binding gave it; gRPC only (T-2).
+
+        The service speaks first: `opened` tells the window. Every frame of the client is answered by one frame with its
+        `correlation`; a report answers each event with its own result, after its commit, so that answers may overtake one
+        another between executions and never within one. One bad item never ends the stream, and after a retryable failure
+        the later events of that execution are answered UNAVAILABLE, unevaluated, until the failed event is sent again
+        (E-10). `notice` frames come unasked: an execution ended, a cancellation was asked for, a token runs out, the service
+        is about to go. After `finish` everything is answered, then the service ends the stream; a stream that breaks
+        without it loses nothing that was answered: open another, bind again, send again what has no answer.
+        Role: worker. Reasons per item as BindExecution, ReportEvent, BatchHeartbeat and RenewExecution; an unknown key is
+        EXECUTION_NOT_FOUND; an item beyond the window is WINDOW_EXCEEDED. The stream ends with UNAUTHENTICATED or
+        TOKEN_EXPIRED (the caller's own JWT), INVALID_ARGUMENT (no message of this method), WINDOW_EXCEEDED (a client that
+        goes on beyond the window, or never reads), UNAVAILABLE (the service goes: open another).
         """
 
 def add_BindExecutionServiceServicer_to_server(servicer: BindExecutionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -138,6 +138,8 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """*Service*: a dynamic step's execution was registered."""
     STEP_ATTEMPT_ACTIVATED: _EventType.ValueType  # 17
     """*Service*: an attempt after the first was activated; carries the superseded execution."""
+    WORKER_LOST: _EventType.ValueType  # 18
+    """*Service*: a worker has been silent for so long that somebody should look; the step is still not failed (H-5)."""
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """What one event states. Types marked *service* are written by taskstatus itself and refused by ReportEvent."""
@@ -178,6 +180,8 @@ EXECUTION_REGISTERED: EventType.ValueType  # 16
 """*Service*: a dynamic step's execution was registered."""
 STEP_ATTEMPT_ACTIVATED: EventType.ValueType  # 17
 """*Service*: an attempt after the first was activated; carries the superseded execution."""
+WORKER_LOST: EventType.ValueType  # 18
+"""*Service*: a worker has been silent for so long that somebody should look; the step is still not failed (H-5)."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 class _FailurePolicy:
@@ -565,6 +569,34 @@ class ExecutionContext(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExecutionContext: _TypeAlias = ExecutionContext  # noqa: Y015
+
+@_typing.final
+class ExecutionRenewal(_message.Message):
+    """The next token of a running execution (R-11)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXECUTION_TOKEN_FIELD_NUMBER: _builtins.int
+    EXECUTION_TOKEN_EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    execution_token: _builtins.str
+    """The next token."""
+    @_builtins.property
+    def execution_token_expire_time(self) -> _timestamp_pb2.Timestamp:
+        """When it expires."""
+
+    def __init__(
+        self,
+        *,
+        execution_token: _builtins.str = ...,
+        execution_token_expire_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["execution_token_expire_time", b"execution_token_expire_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution_token", b"execution_token", "execution_token_expire_time", b"execution_token_expire_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecutionRenewal: _TypeAlias = ExecutionRenewal  # noqa: Y015
 
 @_typing.final
 class ItemError(_message.Message):

@@ -367,6 +367,7 @@ class CompactEvent(_message.Message):
     BUSINESS_STATUS_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    STREAM_EXECUTION_KEY_FIELD_NUMBER: _builtins.int
     execution_handle: _builtins.bytes
     """The 42 bytes behind `exh_` of the execution's handle, base64url decoded."""
     event_id: _builtins.bytes
@@ -389,6 +390,8 @@ class CompactEvent(_message.Message):
     """The phase for people."""
     business_status: _builtins.str
     """A registered status meant for the task."""
+    stream_execution_key: _builtins.int
+    """On a stream, instead of the handle: the number that binding gave the execution."""
     @_builtins.property
     def progress(self) -> _common_pb2.Progress:
         """How far the execution is."""
@@ -418,10 +421,11 @@ class CompactEvent(_message.Message):
         business_status: _builtins.str = ...,
         data: Global___EventData | None = ...,
         error: _common_pb2.EventError | None = ...,
+        stream_execution_key: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "data", b"data", "duration_ms", b"duration_ms", "error", b"error", "progress", b"progress"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "business_status", b"business_status", "data", b"data", "duration_ms", b"duration_ms", "duration_source", b"duration_source", "error", b"error", "event_id", b"event_id", "event_type", b"event_type", "execution_handle", b"execution_handle", "occurred_at_us", b"occurred_at_us", "phase_code", b"phase_code", "phase_label", b"phase_label", "progress", b"progress", "progress_seq", b"progress_seq", "source_seq", b"source_seq"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "business_status", b"business_status", "data", b"data", "duration_ms", b"duration_ms", "duration_source", b"duration_source", "error", b"error", "event_id", b"event_id", "event_type", b"event_type", "execution_handle", b"execution_handle", "occurred_at_us", b"occurred_at_us", "phase_code", b"phase_code", "phase_label", b"phase_label", "progress", b"progress", "progress_seq", b"progress_seq", "source_seq", b"source_seq", "stream_execution_key", b"stream_execution_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
     _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
