@@ -17,8 +17,14 @@ A normal end of the body is reported as the step's completion, an exception as i
 in its execution's sequence; a service that is down for a while is waited for, with the same event id; an answer may say
 that the attempt is no longer wanted (``must_stop``). ``taskstatus.sdk.testing`` is a fake service for users' own tests.
 
-Not there yet: the durable local outbox (a fact that outlasts the policy's patience raises UnavailableError), throttled
-progress, heartbeats, and the gRPC stream; every report is a unary call.
+While the body runs, heartbeats go out in the background, as often as the service asks; ``cancel_requested`` and
+``over`` say what they were told.
+
+A worker with many executions at a time keeps one stream for all of them: ``StreamReporter`` has the same
+``execution(context)``, sends without waiting for other executions, and beats in the same frames.
+
+Not there yet: the durable local outbox (a fact that outlasts the policy's patience raises UnavailableError) and
+throttled progress.
 """
 
 from taskstatus.sdk.answers import ReportAnswer
@@ -51,6 +57,8 @@ from taskstatus.sdk.manifest import (
 )
 from taskstatus.sdk.reporter import EventData, Reporter
 from taskstatus.sdk.retry import RetryPolicy, Timing
+from taskstatus.sdk.stream import StreamReporter
+from taskstatus.sdk.stream_execution import StreamExecution
 from taskstatus.sdk.worker import Worker
 
 __all__ = [
@@ -76,6 +84,8 @@ __all__ = [
     "RetryPolicy",
     "StepError",
     "StepSpec",
+    "StreamExecution",
+    "StreamReporter",
     "TaskSpec",
     "TaskStatusError",
     "Timing",

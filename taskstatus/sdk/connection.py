@@ -14,6 +14,7 @@ import grpc.aio
 from google.protobuf.message import Message
 from taskstatus_pb.v1 import (
     bind_execution_service_pb2_grpc,
+    heartbeat_service_pb2_grpc,
     query_service_pb2_grpc,
     register_service_pb2_grpc,
     report_service_pb2_grpc,
@@ -72,6 +73,7 @@ class Connection:
         self.register = register_service_pb2_grpc.RegisterServiceStub(channel)
         self.report = report_service_pb2_grpc.ReportServiceStub(channel)
         self.bind = bind_execution_service_pb2_grpc.BindExecutionServiceStub(channel)
+        self.heartbeat = heartbeat_service_pb2_grpc.HeartbeatServiceStub(channel)
         self.query = query_service_pb2_grpc.QueryServiceStub(channel)
 
     async def call(
@@ -87,14 +89,25 @@ class Connection:
         """
 
         async def attempt(timeout_seconds: float) -> Response:
-            metadata = await self._metadata()
-            try:
-                return await method(request, timeout=timeout_seconds, metadata=metadata)
-            except grpc.aio.AioRpcError as error:
-                raise from_call(error) from error
+            return await self._attempt(method, request, timeout_seconds)
 
         what = type(request).__name__.removesuffix("Request")
         return await self._retrier.run(attempt, what=what, patience_seconds=patience_seconds)
+
+    async def call_once(
+        self, method: grpc.aio.UnaryUnaryMultiCallable[Request, Response], request: Request
+    ) -> Response:
+        """Call a method and do not send the message again, whatever happens. Raises TaskStatusError."""
+        return await self._attempt(method, request, self.policy.attempt_timeout_seconds)
+
+    async def _attempt(
+        self, method: grpc.aio.UnaryUnaryMultiCallable[Request, Response], request: Request, timeout_seconds: float
+    ) -> Response:
+        metadata = await self.metadata()
+        try:
+            return await method(request, timeout=timeout_seconds, metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            raise from_call(error) from error
 
     async def close(self) -> None:
         """Close the channel; calls in flight are cancelled."""
@@ -108,7 +121,8 @@ class Connection:
     ) -> None:
         await self.close()
 
-    async def _metadata(self) -> tuple[tuple[str, str], ...]:
+    async def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Who calls, and in which trace; for a call that is not made by :meth:`call`."""
         given = self._token_provider()
         token = await given if inspect.isawaitable(given) else given
         metadata = [("authorization", f"Bearer {token}")]

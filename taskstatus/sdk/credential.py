@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from taskstatus_pb.v1 import bind_execution_service_pb2, register_service_pb2, report_service_pb2
+from taskstatus_pb.v1 import (
+    bind_execution_service_pb2,
+    heartbeat_service_pb2,
+    register_service_pb2,
+    report_service_pb2,
+)
 
 from taskstatus.sdk.connection import Connection
 from taskstatus.sdk.context import ExecutionContext
@@ -48,12 +53,17 @@ class ExecutionCredential:
         self._keep(response.context.execution_token, response.context.execution_token_expire_time.ToDatetime(UTC))
         return Position(response.next_source_seq, response.next_source_seq > 1)
 
+    @property
+    def handle(self) -> str:
+        """The short form; empty before it is bound, if the context had none."""
+        return self._handle
+
     async def token(self) -> str:
         """A token that is good for a while, for whatever takes no handle. Raises TaskStatusError."""
         await self._renew_in_time()
         return self._token
 
-    def put_into(self, request: report_service_pb2.ReportEventRequest) -> None:
+    def put_into(self, request: report_service_pb2.ReportEventRequest | heartbeat_service_pb2.Heartbeat) -> None:
         """Fill in the short form."""
         request.execution_handle = self._handle
 

@@ -18,6 +18,7 @@ from taskstatus.sdk.credential import ExecutionCredential, Position
 from taskstatus.sdk.errors import TaskStatusError
 from taskstatus.sdk.event_ids import EventIds
 from taskstatus.sdk.failures import as_step_error, to_message
+from taskstatus.sdk.heartbeats import Heartbeats
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +50,13 @@ class Reporter:
         credential: ExecutionCredential,
         position: Position,
         event_ids: EventIds,
+        heartbeats: Heartbeats,
     ) -> None:
         self.context = context
         self._connection = connection
         self._credential = credential
         self._event_ids = event_ids
+        self._heartbeats = heartbeats
         self._next_source_seq = position.next_source_seq
         self._began_at = None if position.resumed else connection.timing.monotonic()
         self._in_order = asyncio.Lock()
@@ -72,8 +75,16 @@ class Reporter:
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether the latest answer said that somebody asked for the task's cancellation."""
-        return self._last is not None and self._last.cancel_requested
+        """Whether the latest answer to an event or a beat said that somebody asked for the task's cancellation."""
+        return self._heartbeats.cancel_requested or (self._last is not None and self._last.cancel_requested)
+
+    @property
+    def over(self) -> str:
+        """Why a heartbeat was told that the execution is no longer wanted, such as STALE_ATTEMPT; empty otherwise.
+
+        Stop working then: whatever would still be reported is late.
+        """
+        return self._heartbeats.over
 
     async def token(self) -> str:
         """The execution's token, renewed when it is about to expire."""

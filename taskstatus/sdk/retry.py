@@ -71,7 +71,7 @@ class Retrier:
     ) -> T:
         """The attempt's result; it is given its own timeout in seconds. Raises its last TaskStatusError."""
         ends_at = self._timing.monotonic() + (patience_seconds or self.policy.patience_seconds)
-        for number, pause in enumerate(self._pauses(), start=1):
+        for number, pause in enumerate(pauses(self.policy, self._timing), start=1):
             remaining = max(ends_at - self._timing.monotonic(), 0.001)
             try:
                 return await attempt(min(self.policy.attempt_timeout_seconds, remaining))
@@ -88,9 +88,10 @@ class Retrier:
             return number < self.policy.internal_attempts
         return error.reason in RESENT_REASONS
 
-    def _pauses(self) -> Iterator[float]:
-        """Doubling pauses, each jittered between its half and its whole, so that callers do not return together."""
-        pause = self.policy.first_pause_seconds
-        while True:
-            yield self._timing.uniform(pause / 2, pause)
-            pause = min(pause * 2, self.policy.most_pause_seconds)
+
+def pauses(policy: RetryPolicy, timing: Timing) -> Iterator[float]:
+    """Doubling pauses in seconds, each jittered between its half and its whole: callers shall not return together."""
+    pause = policy.first_pause_seconds
+    while True:
+        yield timing.uniform(pause / 2, pause)
+        pause = min(pause * 2, policy.most_pause_seconds)

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -20,14 +20,12 @@ from typing import Any, Final, Self, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2, status_pb2
-from grpc_status import rpc_status
 from taskstatus_pb.v1 import (
     bind_execution_service_pb2,
     bind_execution_service_pb2_grpc,
     common_pb2,
+    heartbeat_service_pb2_grpc,
     query_service_pb2,
     query_service_pb2_grpc,
     register_service_pb2,
@@ -36,35 +34,12 @@ from taskstatus_pb.v1 import (
     report_service_pb2_grpc,
 )
 
-from taskstatus.sdk.errors import ERROR_DOMAIN
+from taskstatus.sdk.testing_errors import item_error, status_of
+from taskstatus.sdk.testing_heartbeats import FakeHeartbeats, timeout_of
 from taskstatus.sdk.testing_state import FIRST_RUN, FakeAttempt, FakeRefusal, FakeState, FakeTask
+from taskstatus.sdk.testing_stream import FakeFault, FakeStreams
 
 TOKEN_LIFETIME: Final = timedelta(minutes=15)
-STATUS_OF_REASON: Final = {
-    reason: status
-    for status, reasons in {
-        grpc.StatusCode.UNAUTHENTICATED: "UNAUTHENTICATED TOKEN_EXPIRED TOKEN_REVOKED",
-        grpc.StatusCode.PERMISSION_DENIED: (
-            "PERMISSION_DENIED TOKEN_MISMATCH PRODUCER_MISMATCH OPERATION_MISMATCH EVENT_TYPE_NOT_ALLOWED"
-        ),
-        grpc.StatusCode.NOT_FOUND: (
-            "WORKFLOW_NOT_FOUND TASK_NOT_FOUND STEP_NOT_FOUND EXECUTION_NOT_FOUND DEFINITION_NOT_FOUND"
-        ),
-        grpc.StatusCode.ALREADY_EXISTS: "IDEMPOTENCY_CONFLICT",
-        grpc.StatusCode.ABORTED: "VERSION_MISMATCH",
-        grpc.StatusCode.INVALID_ARGUMENT: (
-            "INVALID_ARGUMENT SCHEMA_NOT_ALLOWED SCHEMA_VIOLATION BUSINESS_STATUS_NOT_REGISTERED"
-        ),
-        grpc.StatusCode.RESOURCE_EXHAUSTED: (
-            "PAYLOAD_TOO_LARGE RATE_LIMITED DYNAMIC_LIMIT_REACHED DETAIL_SUBSCRIPTION_LIMIT WINDOW_EXCEEDED"
-        ),
-        grpc.StatusCode.UNAVAILABLE: "UNAVAILABLE BUCKET_MOVED",
-        grpc.StatusCode.INTERNAL: "INTERNAL",
-    }.items()
-    for reason in reasons.split()
-}
-"""Every other reason is FAILED_PRECONDITION."""
-
 Context = grpc.aio.ServicerContext[Any, Any]
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -97,10 +72,16 @@ class FakeTaskStatus:
     _faults: dict[str, list[_Fault]] = field(default_factory=dict)
     _server: grpc.aio.Server | None = None
 
+    def __post_init__(self) -> None:
+        self.streams = FakeStreams(self.state, self._bind_for_stream, item_error, self._next_item_fault)
+
     async def __aenter__(self) -> Self:
         server = self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         register_service_pb2_grpc.add_RegisterServiceServicer_to_server(_Register(self), server)
         report_service_pb2_grpc.add_ReportServiceServicer_to_server(_Report(self), server)
+        heartbeat_service_pb2_grpc.add_HeartbeatServiceServicer_to_server(
+            FakeHeartbeats(self.serve, self.state), server
+        )
         bind_execution_service_pb2_grpc.add_BindExecutionServiceServicer_to_server(_Bind(self), server)
         query_service_pb2_grpc.add_QueryServiceServicer_to_server(_Query(self), server)
         self.target = f"127.0.0.1:{server.add_insecure_port(self.target or '127.0.0.1:0')}"
@@ -124,7 +105,10 @@ class FakeTaskStatus:
         after_acting: bool = False,
         retry_after_seconds: float | None = None,
     ) -> None:
-        """Refuse the next calls of a method. ``after_acting``: do the work first, so that only the answer is lost."""
+        """Refuse the next calls of a method. ``after_acting``: do the work first, so that only the answer is lost.
+
+        ``StreamBind`` and ``StreamReport`` are the items of a stream.
+        """
         fault = _Fault(FakeRefusal(reason, message, violations), times, after_acting, retry_after_seconds)
         self._faults.setdefault(method, []).append(fault)
 
@@ -159,9 +143,18 @@ class FakeTaskStatus:
             except FakeRefusal as error:
                 refusal = refusal or error
         if refusal is not None:
-            await context.abort_with_status(_status(refusal, fault.retry_after_seconds if fault else None))
+            await context.abort_with_status(status_of(refusal, fault.retry_after_seconds if fault else None))
         assert response is not None
         return response
+
+    def _bind_for_stream(
+        self, producer: str, request: bind_execution_service_pb2.BindExecutionRequest
+    ) -> bind_execution_service_pb2.BindExecutionResponse:
+        return _bound(self.state, producer, request)
+
+    def _next_item_fault(self, method: str) -> FakeFault | None:
+        fault = self._next_fault(method)
+        return FakeFault(fault.refusal, fault.after_acting) if fault is not None else None
 
     def _next_fault(self, method: str) -> _Fault | None:
         queue = self._faults.get(method, [])
@@ -183,6 +176,8 @@ def _context(task: FakeTask, attempt: FakeAttempt, created: bool) -> common_pb2.
         producer_id=attempt.spec.expected_producer,
         source_seq_start=attempt.source_seq + 1,
         input_ref=attempt.input_ref,
+        heartbeat_interval_seconds=attempt.heartbeat_interval_seconds,
+        heartbeat_timeout_seconds=timeout_of(attempt.heartbeat_interval_seconds),
         execution_token=f"token-{attempt.execution_id}-{attempt.token_serial}",
         execution_handle=attempt.handle,
         task_version=task.version,
@@ -202,6 +197,7 @@ class _Servicer:
     def __init__(self, fake: FakeTaskStatus) -> None:
         self._serve = fake.serve
         self._state = fake.state
+        self._streams = fake.streams
 
 
 class _Register(_Servicer, register_service_pb2_grpc.RegisterServiceServicer):
@@ -304,9 +300,7 @@ class _Report(_Servicer, report_service_pb2_grpc.ReportServiceServicer):
         try:
             result.response.CopyFrom(self._state.report(producer, event))
         except FakeRefusal as refusal:
-            result.error.reason = common_pb2.Reason.Value(refusal.reason)
-            result.error.code = status_code(refusal.reason).value[0]
-            result.error.message = refusal.message
+            result.error.CopyFrom(item_error(refusal))
         return result
 
 
@@ -316,15 +310,26 @@ class _Bind(_Servicer, bind_execution_service_pb2_grpc.BindExecutionServiceServi
     ) -> bind_execution_service_pb2.BindExecutionResponse:
         return await self._serve(request, context, self._bind)
 
+    async def StreamExecutions(  # type: ignore[override]  # noqa: N802 - grpc.aio takes a coroutine that writes too
+        self, requests: AsyncIterator[bind_execution_service_pb2.StreamExecutionsRequest], context: Context
+    ) -> None:
+        await self._streams.serve(requests, context)
+
     def _bind(
         self, producer: str, request: bind_execution_service_pb2.BindExecutionRequest
     ) -> bind_execution_service_pb2.BindExecutionResponse:
-        task, attempt = self._state.live_execution(producer, request.execution_token, request.execution_handle)
-        return bind_execution_service_pb2.BindExecutionResponse(
-            execution_handle=attempt.handle,
-            context=_context(task, attempt, created=False),
-            next_source_seq=attempt.source_seq + 1,
-        )
+        return _bound(self._state, producer, request)
+
+
+def _bound(
+    state: FakeState, producer: str, request: bind_execution_service_pb2.BindExecutionRequest
+) -> bind_execution_service_pb2.BindExecutionResponse:
+    task, attempt = state.live_execution(producer, request.execution_token, request.execution_handle)
+    return bind_execution_service_pb2.BindExecutionResponse(
+        execution_handle=attempt.handle,
+        context=_context(task, attempt, created=False),
+        next_source_seq=attempt.source_seq + 1,
+    )
 
 
 class _Query(_Servicer, query_service_pb2_grpc.QueryServiceServicer):
@@ -358,25 +363,3 @@ class _Query(_Servicer, query_service_pb2_grpc.QueryServiceServicer):
         return query_service_pb2.ListTaskEventsResponse(
             events=later[:limit], task_version=task.version, has_more=len(later) > limit
         )
-
-
-def status_code(reason: str) -> grpc.StatusCode:
-    """The status of a call that is refused for the reason."""
-    return STATUS_OF_REASON.get(reason, grpc.StatusCode.FAILED_PRECONDITION)
-
-
-def _status(refusal: FakeRefusal, retry_after_seconds: float | None) -> grpc.Status:
-    details: list[Message] = [error_details_pb2.ErrorInfo(reason=refusal.reason, domain=ERROR_DOMAIN)]
-    if refusal.violations:
-        violation = error_details_pb2.BadRequest.FieldViolation
-        found = [violation(field=name, description=text) for name, text in refusal.violations.items()]
-        details.append(error_details_pb2.BadRequest(field_violations=found))
-    if retry_after_seconds is not None:
-        delay = duration_pb2.Duration()
-        delay.FromNanoseconds(int(retry_after_seconds * 1e9))
-        details.append(error_details_pb2.RetryInfo(retry_delay=delay))
-    packed = [any_pb2.Any() for _ in details]
-    for box, detail in zip(packed, details, strict=True):
-        box.Pack(detail)
-    code: int = status_code(refusal.reason).value[0]
-    return rpc_status.to_status(status_pb2.Status(code=code, message=refusal.message, details=packed))

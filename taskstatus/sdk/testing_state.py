@@ -57,6 +57,10 @@ class FakeAttempt:
     superseded: bool = False
     revoked: bool = False
     source_seq: int = 0
+    heartbeat_interval_seconds: int = 0
+    """What its worker is told; 0: not to beat. May be changed at any time."""
+    heartbeat_seq: int = 0
+    """Of the last accepted beat."""
     token_serial: int = 1
 
     @property
@@ -92,6 +96,8 @@ class FakeState:
     """Tasks and workflows, changed one call at a time."""
 
     def __init__(self) -> None:
+        self.heartbeat_interval_seconds = 0
+        """For executions activated from now on."""
         self.tasks: dict[str, FakeTask] = {}
         self._workflows: dict[str, tuple[str, bytes]] = {}
         self._coordinators: dict[str, str] = {}
@@ -153,6 +159,7 @@ class FakeState:
             refuse("TRANSITION_NOT_ALLOWED", "not the next attempt")
         attempt = last if number == last.number else self._supersede(task, last)
         attempt.execution_id, attempt.input_ref = self.new_id("exec"), input_ref or task.spec.input_ref
+        attempt.heartbeat_interval_seconds = self.heartbeat_interval_seconds
         self._executions[attempt.execution_id] = (task, attempt)
         return task, attempt, True
 

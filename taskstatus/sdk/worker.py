@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from taskstatus.sdk.answers import ReportAnswer
 from taskstatus.sdk.connection import Connection
@@ -17,6 +18,7 @@ from taskstatus.sdk.context import ExecutionContext
 from taskstatus.sdk.credential import ExecutionCredential
 from taskstatus.sdk.errors import PreconditionFailedError, TaskStatusError
 from taskstatus.sdk.event_ids import EventIds, random_event_ids
+from taskstatus.sdk.heartbeats import Heartbeats
 from taskstatus.sdk.reporter import Reporter
 
 logger = logging.getLogger(__name__)
@@ -34,33 +36,69 @@ class Worker:
 
         Raises PreconditionFailedError STALE_ATTEMPT or TERMINAL when the execution is over: do not start the work.
         """
+        return (await self._bind(context))[0]
+
+    async def _bind(self, context: ExecutionContext) -> tuple[Reporter, Heartbeats]:
         credential = ExecutionCredential(self._connection, context)
-        return Reporter(self._connection, context, credential, await credential.bind(), self._event_ids)
+        position = await credential.bind()
+        heartbeats = Heartbeats(self._connection, context, credential)
+        return Reporter(self._connection, context, credential, position, self._event_ids, heartbeats), heartbeats
 
     @asynccontextmanager
     async def execution(self, context: ExecutionContext) -> AsyncIterator[Reporter]:
-        """Bind, report the start, and on leaving report how it ended, unless the body did.
+        """Bind, report the start, beat while the body runs, and on leaving report how it ended, unless the body did.
 
-        Raises as :meth:`bind`, also when the execution ends between the two.
+        The beats go on until the end is answered. Raises as :meth:`bind`, also when the execution ends between the two.
         """
-        reporter = await self.bind(context)
-        _require_wanted(await reporter.started())
+        reporter, heartbeats = await self._bind(context)
+        require_wanted(await reporter.started())
+        heartbeats.start()
         try:
-            yield reporter
-        except Exception as error:
-            if not reporter.ended:
-                await _report_failure(reporter, error)
-            raise
+            async with ending(reporter):
+                yield reporter
+        finally:
+            await heartbeats.stop()
+
+
+class Facts(Protocol):
+    """How an execution's end is told, by calls or by a stream."""
+
+    context: ExecutionContext
+
+    @property
+    def ended(self) -> bool:
+        """Whether completion or failure was reported."""
+        ...
+
+    async def completed(self) -> ReportAnswer:
+        """It succeeded."""
+        ...
+
+    async def failed(self, error: BaseException) -> ReportAnswer:
+        """It failed."""
+        ...
+
+
+@asynccontextmanager
+async def ending(reporter: Facts) -> AsyncIterator[None]:
+    """On leaving report how it ended, unless the body did."""
+    try:
+        yield
+    except Exception as error:
         if not reporter.ended:
-            await reporter.completed()
+            await _report_failure(reporter, error)
+        raise
+    if not reporter.ended:
+        await reporter.completed()
 
 
-def _require_wanted(answer: ReportAnswer) -> None:
+def require_wanted(answer: ReportAnswer) -> None:
+    """Raises PreconditionFailedError when the answer says that the execution is over."""
     if answer.must_stop:
         raise PreconditionFailedError(answer.reason, "the execution is over")
 
 
-async def _report_failure(reporter: Reporter, error: Exception) -> None:
+async def _report_failure(reporter: Facts, error: Exception) -> None:
     """Report, and leave the work's own exception the one that the caller sees."""
     try:
         await reporter.failed(error)
