@@ -1,4 +1,4 @@
-"""The ``taskstatus`` command: serve, migrate, check-config, token (development), outbox, explain."""
+"""The ``taskstatus`` command: serve, migrate, check-config, token (development), outbox, stuck, explain."""
 
 from __future__ import annotations
 
@@ -23,11 +23,15 @@ from taskstatus.adapters.mysql.engine import Database, open_database
 from taskstatus.adapters.mysql.errors import DatabaseError
 from taskstatus.adapters.mysql.migrate import migrate as run_migrations
 from taskstatus.adapters.mysql.outbox_admin import OutboxAdmin
+from taskstatus.adapters.mysql.reader import MySqlTaskReader
+from taskstatus.adapters.mysql.stuck_table import StuckTable
 from taskstatus.adapters.tokens import dev_tokens
 from taskstatus.adapters.tokens.errors import CredentialConfigError
 from taskstatus.application.identity import Role
+from taskstatus.application.ports_health import StuckExecution, StuckPosition
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.application.reason_guide import explain as explain_reason
+from taskstatus.domain.ids import format_execution_id, format_task_id
 from taskstatus.domain.reasons import Reason
 from taskstatus.entrypoints.wire.statuses import GRPC_STATUS
 from taskstatus.settings import Settings, SettingsError, load_settings
@@ -85,6 +89,39 @@ def explain(reason: Annotated[str, typer.Argument(help="A reason such as STALE_A
         _fail(f"{reason} is not a reason of taskstatus; these are: {', '.join(Reason)}")
     typer.echo(explain_reason(known))
     typer.echo(f"  gRPC status of a refused call: {GRPC_STATUS[known].name}")
+
+
+@app.command()
+def stuck(
+    tenant: Annotated[str, typer.Option()] = "demo",
+    scope: Annotated[str, typer.Option()] = "demo",
+    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable")] = False,
+) -> None:
+    """List executions that somebody should look at; nothing fails them by itself."""
+    found = _with_database(lambda database: _stuck(database, tenant, scope, limit))
+    if as_json:
+        typer.echo(json.dumps([asdict(execution) for execution in found], default=_text_of))
+        return
+    for execution in found:
+        typer.echo(
+            f"{execution.since:%Y-%m-%d %H:%M:%S}  {', '.join(execution.causes)}  {execution.title}:"
+            f" {execution.step_id} attempt {execution.step_attempt} of {execution.producer_id}"
+            f"  {format_task_id(execution.task_id)} {format_execution_id(execution.execution_id)}"
+        )
+    typer.echo(f"{len(found)} executions", err=True)
+
+
+async def _stuck(database: Database, tenant: str, scope: str, limit: int) -> list[StuckExecution]:
+    table, found = StuckTable(MySqlTaskReader(database.reader)), list[StuckExecution]()
+    position: StuckPosition | None = None
+    while len(found) < limit:
+        page = await table.page(tenant, scope, position, limit - len(found))
+        found += page.executions
+        position = page.next_position
+        if position is None:
+            break
+    return found
 
 
 @token_app.command("service")
@@ -216,7 +253,7 @@ def _with_database(use: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
 
     try:
         return asyncio.run(work())
-    except DatabaseError as error:
+    except (DatabaseError, StoreUnavailableError) as error:
         _fail(f"the database: {error}")
 
 

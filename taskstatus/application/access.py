@@ -20,6 +20,7 @@ _REPORTERS = frozenset({Role.WORKER, Role.COORDINATOR})
 _WORKERS = frozenset({Role.WORKER})
 _READERS = frozenset(Role)
 _PEOPLE = frozenset({Role.USER})
+_ADMINS = frozenset({Role.ADMIN})
 
 METHOD_ROLES: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
     {
@@ -31,11 +32,14 @@ METHOD_ROLES: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "taskstatus.v1.ReportService/ReportEvent": _REPORTERS,
         "taskstatus.v1.ReportService/BatchReportEvents": _REPORTERS,
         "taskstatus.v1.ReportService/BatchReportCompactEvents": _REPORTERS,
+        "taskstatus.v1.HeartbeatService/BatchHeartbeat": _WORKERS,
         "taskstatus.v1.BindExecutionService/BindExecution": _WORKERS,
+        "taskstatus.v1.BindExecutionService/StreamExecutions": _WORKERS,
         "taskstatus.v1.QueryService/GetTask": _READERS,
         "taskstatus.v1.QueryService/ListTaskEvents": _READERS,
         "taskstatus.v1.RealtimeService/GetSession": _PEOPLE,
         "taskstatus.v1.RealtimeService/CreateSubscriptionToken": _PEOPLE,
+        "taskstatus.v1.AdminService/ListStuckTasks": _ADMINS,
     }
 )
 """The roles that may call each method, by its full gRPC name without the leading slash."""

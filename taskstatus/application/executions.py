@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from taskstatus.application.identity import ExecutionBinding, ExecutionGrant, ServiceIdentity
@@ -18,6 +19,7 @@ from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import StepState, TaskState
 
 DIRECTORY_SIZE = 50_000
+SIGNED_AT_ONCE = 16
 
 
 class ExecutionDirectory:
@@ -132,6 +134,47 @@ class ExecutionCommands:
             raise RefusedError(Reason.TOKEN_EXPIRED, "the execution token has expired; renew it")
         return await self._current(grant)
 
+    async def open_all(
+        self, caller: ServiceIdentity, credentials: Sequence[tuple[str, str]]
+    ) -> list[ExecutionGrant | RefusedError]:
+        """What BindExecution makes of each (token, handle): the caller's own grant, unexpired, or the refusal.
+
+        Raises StoreUnavailableError.
+        """
+        await self.prefetch(handle for _, handle in credentials)
+        return [await self._open_own(caller, token, handle) for token, handle in credentials]
+
+    async def _open_own(self, caller: ServiceIdentity, token: str, handle: str) -> ExecutionGrant | RefusedError:
+        try:
+            grant = await self.open(token, handle)
+            check_own(caller, grant.binding)
+        except RefusedError as refusal:
+            return refusal
+        if grant.expires_at <= self._clock.unix_seconds():
+            return RefusedError(Reason.TOKEN_EXPIRED, "the execution token has expired; renew it")
+        return grant
+
+    async def bind_all(self, grants: Sequence[ExecutionGrant]) -> list[BoundExecution | RefusedError]:
+        """BindExecution of many by one read; a renewal passes expired grants. Raises StoreUnavailableError."""
+        states = await self._reader.execution_states([grant.binding.execution_id for grant in grants])
+        found: list[BoundExecution | RefusedError] = []
+        for grant in grants:
+            found.append(self._bound_or_refused(grant, states.get(grant.binding.execution_id)))
+            if len(found) % SIGNED_AT_ONCE == 0:
+                # Each has a token to sign: others shall not wait for hundreds of signatures.
+                await asyncio.sleep(0)
+        return found
+
+    def _bound_or_refused(
+        self, grant: ExecutionGrant, state: tuple[TaskState, StepState] | None
+    ) -> BoundExecution | RefusedError:
+        try:
+            if state is None:
+                raise execution_not_found()
+            return self._current_of(grant, *state)
+        except RefusedError as refusal:
+            return refusal
+
     async def renew(
         self, caller: ServiceIdentity, execution_id: ExecutionId, token: str, handle: str
     ) -> IssuedCredentials:
@@ -154,7 +197,9 @@ class ExecutionCommands:
         return self._if_current(binding, task, step)
 
     async def _current(self, grant: ExecutionGrant) -> BoundExecution:
-        task, step = await self._state(grant.binding.execution_id)
+        return self._current_of(grant, *await self._state(grant.binding.execution_id))
+
+    def _current_of(self, grant: ExecutionGrant, task: TaskState, step: StepState) -> BoundExecution:
         if grant.generation < step.generation:
             raise RefusedError(Reason.TOKEN_REVOKED, "the execution's credentials were revoked")
         return self._if_current(grant.binding, task, step)

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.records import ChangeSet, SeenEvent, TaskView, TimelinePage
 from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
 
@@ -97,6 +98,13 @@ class WriteTransaction(Protocol):
         """All attempts of these steps by rising attempt; unknown steps are absent. Under the locks of their tasks."""
         ...
 
+    async def leases(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, LeaseState]:
+        """The leases of these executions, locked in the order of their ids; unknown ids are absent.
+
+        Call under the locks of their tasks. What beats wrote before the lock was obtained is seen.
+        """
+        ...
+
     async def seen_events(self, keys: Sequence[tuple[TaskId, str]]) -> Mapping[tuple[TaskId, str], SeenEvent]:
         """The dedup rows of these (task, event id) pairs that exist."""
         ...
@@ -129,6 +137,12 @@ class TaskReader(Protocol):
 
     async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:
         """An activated execution with its task, in one consistent view."""
+        ...
+
+    async def execution_states(
+        self, execution_ids: Sequence[ExecutionId]
+    ) -> Mapping[ExecutionId, tuple[TaskState, StepState]]:
+        """Activated executions with their tasks, each in one consistent view; unknown ids are absent."""
         ...
 
     async def task_views(self, task_ids: Sequence[TaskId], *, with_trigger: bool) -> Mapping[TaskId, TaskView]:

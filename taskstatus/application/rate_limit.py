@@ -34,9 +34,11 @@ class _Bucket:
 class RateLimiter:
     """A token bucket for each (tenant, scope, producer); the least recently seen are forgotten, that is, full again."""
 
-    def __init__(self, clock: Clock, limit: RateLimit) -> None:
+    def __init__(self, clock: Clock, limit: RateLimit, what: str = "reports more events") -> None:
+        """``what`` the caller is told that it does too much of."""
         self._clock = clock
         self._limit = limit
+        self._what = what
         self._buckets: OrderedDict[tuple[str, str, str], _Bucket] = OrderedDict()
 
     def admit(self, identity: ServiceIdentity, events: int) -> None:
@@ -48,9 +50,7 @@ class RateLimiter:
         needed = min(float(events), self._limit.burst_events)
         if bucket.tokens < needed:
             wait = (needed - bucket.tokens) / self._limit.events_per_second
-            raise RefusedError(
-                Reason.RATE_LIMITED, "this service reports more events than it may", retry_after_seconds=wait
-            )
+            raise RefusedError(Reason.RATE_LIMITED, f"this service {self._what} than it may", retry_after_seconds=wait)
         bucket.tokens -= events
 
     def _bucket(self, identity: ServiceIdentity) -> _Bucket:

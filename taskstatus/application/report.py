@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from taskstatus.application.call_group import CallGroup
 from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands
-from taskstatus.application.identity import ServiceIdentity
+from taskstatus.application.identity import ExecutionGrant, ServiceIdentity
 from taskstatus.application.ports_audit import RejectedReport, RejectionAudit
+from taskstatus.application.ports_heartbeats import LeaseRenewal
 from taskstatus.application.ports_runtime import Canonicalizer, EventWriter, ServiceObserver
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.application.rate_limit import RateLimiter
 from taskstatus.domain.commands import Caller, Credential, EventContent, StatedFields, TaskEventCommand
 from taskstatus.domain.copying import replace
 from taskstatus.domain.errors import RefusedError, invalid
-from taskstatus.domain.events import COORDINATOR_STEP_EVENTS, REPORTABLE_EVENTS, TASK_EVENTS
-from taskstatus.domain.ids import parse_task_id
+from taskstatus.domain.events import COORDINATOR_STEP_EVENTS, REPORTABLE_EVENTS, TASK_EVENTS, EventType
+from taskstatus.domain.ids import ExecutionId, parse_task_id
 from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
 from taskstatus.domain.text import STEP_ID_MAX, is_refused_id
-from taskstatus.domain.verdicts import Refused, Verdict
+from taskstatus.domain.verdicts import Accepted, Coalesced, NoOp, Refused, Verdict
 
 UNAVAILABLE_RETRY_SECONDS = 1.0
 
@@ -39,6 +40,8 @@ class EventDraft:
     received_unix: float
     trace_id: bytes | None
     traceparent: str
+    grant: ExecutionGrant | None = None
+    """The credential as a stream opened it when the execution was bound; then token and handle are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class Reporting:
         writer: EventWriter,
         limiter: RateLimiter,
         rejections: Rejections,
+        leases: LeaseRenewal,
     ) -> None:
         self._executions = executions
         self._data_rules = data_rules
@@ -71,6 +75,7 @@ class Reporting:
         self._writer = writer
         self._limiter = limiter
         self._rejections = rejections
+        self._leases = leases
 
     async def report(self, draft: EventDraft | UndecodedEvent) -> Verdict:
         """The verdict of one event, after its commit. Raises RefusedError RATE_LIMITED."""
@@ -81,39 +86,64 @@ class Reporting:
 
         Resolving and enqueuing happen in order, so that the events of one execution stay in the order sent.
         """
-        self._limiter.admit(drafts[0].caller, len(drafts))
+        self.admit(drafts[0].caller, len(drafts))
         await self._executions.prefetch(draft.execution_handle for draft in drafts if isinstance(draft, EventDraft))
-        group = CallGroup()
-        pending = [await self._submit(draft, group) for draft in drafts]
+        return await self.decided(drafts, await self.submit(drafts, CallGroup()))
+
+    def admit(self, caller: ServiceIdentity, events: int) -> None:
+        """Charge the caller for events. Raises RefusedError RATE_LIMITED (N-4)."""
+        self._limiter.admit(caller, events)
+
+    async def submit(
+        self, drafts: Sequence[EventDraft | UndecodedEvent], group: CallGroup
+    ) -> list[Awaitable[Verdict] | Refused]:
+        """Resolve and enqueue in order; what gives each verdict, for ``decided``."""
+        return [await self._submit(draft, group) for draft in drafts]
+
+    async def decided(
+        self, drafts: Sequence[EventDraft | UndecodedEvent], pending: Sequence[Awaitable[Verdict] | Refused]
+    ) -> list[Verdict]:
+        """Wait for the verdicts of what was submitted, note each, and let accepted progress renew its lease (H-7)."""
         verdicts = [item if isinstance(item, Refused) else await item for item in pending]
         for draft, verdict in zip(drafts, verdicts, strict=True):
             self._rejections.judged(draft, verdict)
+            if isinstance(draft, EventDraft) and _is_sign_of_life(draft, verdict):
+                execution_id = self._execution_of(draft)
+                if execution_id is not None:
+                    self._leases.renew(execution_id, draft.received_monotonic)
         return verdicts
+
+    def _execution_of(self, draft: EventDraft) -> ExecutionId | None:
+        if draft.grant is not None:
+            return draft.grant.binding.execution_id
+        return self._executions.execution_of(draft.execution_token, draft.execution_handle)
 
     async def _submit(self, draft: EventDraft | UndecodedEvent, group: CallGroup) -> Awaitable[Verdict] | Refused:
         if isinstance(draft, UndecodedEvent):
             return Refused(draft.refusal)
-        execution_id = self._executions.execution_of(draft.execution_token, draft.execution_handle)
-        if execution_id is not None and group.is_broken(execution_id):
-            return _unavailable("an earlier item of this execution must be sent again first")
+        execution_id = self._execution_of(draft)
+        if execution_id is not None:
+            group.resume(execution_id, draft.content.event_id)
+            if group.is_broken(execution_id):
+                return _unavailable("an earlier item of this execution must be sent again first")
         try:
             command = await self._resolve(draft)
         except RefusedError as refusal:
             return Refused(refusal)
         except StoreUnavailableError:
             if execution_id is not None:
-                group.break_stream(execution_id)
+                group.break_stream(execution_id, event_id=draft.content.event_id)
             return _unavailable("the store cannot be reached now")
         canonical, digest = self._canonicalize(command)
         return self._writer.submit(replace(command, canonical=canonical, digest=digest), group)
 
     async def _resolve(self, draft: EventDraft) -> TaskEventCommand:
-        if draft.execution_token or draft.execution_handle:
+        if draft.grant is not None or draft.execution_token or draft.execution_handle:
             return await self._resolve_execution(draft)
         return self._resolve_coordinator(draft)
 
     async def _resolve_execution(self, draft: EventDraft) -> TaskEventCommand:
-        grant = await self._executions.open(draft.execution_token, draft.execution_handle)
+        grant = draft.grant or await self._executions.open(draft.execution_token, draft.execution_handle)
         binding = grant.binding
         definition = await self._data_rules.definition(binding)
         never_expires = grant.expires_at == float("inf")
@@ -206,6 +236,10 @@ def _rejected(draft: EventDraft | UndecodedEvent, reason: Reason) -> RejectedRep
         trace_id=draft.trace_id,
         received_unix=draft.received_unix,
     )
+
+
+def _is_sign_of_life(draft: EventDraft, verdict: Verdict) -> bool:
+    return draft.content.event_type is EventType.STEP_PROGRESS and isinstance(verdict, Accepted | Coalesced | NoOp)
 
 
 def _loggable(step_id: str) -> str:

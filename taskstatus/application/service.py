@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from taskstatus.application.admin import Administration
 from taskstatus.application.executions import ExecutionCommands
+from taskstatus.application.heartbeats import Heartbeats
 from taskstatus.application.query import Queries
 from taskstatus.application.realtime import Realtime
 from taskstatus.application.register import Registration
@@ -20,3 +22,5 @@ class TaskStatusService:
     reporting: Reporting
     queries: Queries
     realtime: Realtime
+    heartbeats: Heartbeats
+    administration: Administration

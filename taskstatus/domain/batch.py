@@ -19,6 +19,7 @@ from taskstatus.domain.decide import Acceptance, Situation, decide, event_record
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import end_with_task
 from taskstatus.domain.ids import ExecutionId, TaskId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.notifications import OutboxTools, task_notifications
 from taskstatus.domain.progress import replaces
 from taskstatus.domain.records import ChangeSet, DedupRecord, EndedRun, SeenEvent
@@ -39,6 +40,8 @@ class WorkingSet:
     steps: dict[RowKey, StepState]
     seen: dict[tuple[TaskId, str], SeenEvent]
     now: Mapping[TaskId, datetime]
+    leases: dict[ExecutionId, LeaseState] = field(default_factory=dict)
+    """Of the executions whose health the batch's commands may change."""
     by_execution: dict[ExecutionId, RowKey] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,6 +92,7 @@ class _Batch:
         self._acceptances: list[Acceptance | None] = []
         self._last_of_task: dict[TaskId, list[int]] = {}
         self._dirty_steps: dict[RowKey, None] = {}
+        self._dirty_leases: dict[ExecutionId, None] = {}
         self._repeats: dict[tuple[TaskId, str], list[int]] = {}
         """Positions of the repeats of an event within this batch."""
         self.verdicts: list[Verdict] = []
@@ -106,6 +110,7 @@ class _Batch:
                 now=now,
                 received_at=_received_at(now, arrival.waited_seconds),
                 oldest_accepted=self._oldest_accepted,
+                lease=self._lease_of(command),
             ),
             absorbs=bool(absorbed),
         )
@@ -116,6 +121,11 @@ class _Batch:
                 self._repeats.setdefault(_event_key(command), []).append(len(self.verdicts))
             self._acceptances.append(None)
             self.verdicts.append(outcome)
+
+    def _lease_of(self, command: TaskEventCommand) -> LeaseState | None:
+        if command.observed is None or command.execution_id is None:
+            return None
+        return self._rows.leases.get(command.execution_id)
 
     def _absorbable(self, command: TaskEventCommand) -> list[int]:
         """Positions of the chain of progress that this command would absorb; empty when it absorbs nothing."""
@@ -139,6 +149,9 @@ class _Batch:
         if acceptance.step is not None:
             self._rows.steps[acceptance.step.key] = acceptance.step
             self._dirty_steps[acceptance.step.key] = None
+        if acceptance.lease is not None:
+            self._rows.leases[acceptance.lease.execution_id] = acceptance.lease
+            self._dirty_leases[acceptance.lease.execution_id] = None
         if acceptance.ends_run:
             self._end_loaded_steps(acceptance.task)
         self._acceptances.append(acceptance)
@@ -180,6 +193,7 @@ class _Batch:
                 self._collect_event(changes, acceptance, tools)
         changes.tasks = [self._rows.tasks[task_id] for task_id in changed_tasks]
         changes.steps = [self._rows.steps[key] for key in self._dirty_steps]
+        changes.leases = [self._rows.leases[execution_id] for execution_id in self._dirty_leases]
         return changes
 
     def _collect_dedup(self, changes: ChangeSet, acceptance: Acceptance, verdict: Verdict) -> None:

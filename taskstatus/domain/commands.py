@@ -8,6 +8,7 @@ from datetime import datetime
 from taskstatus.domain.definitions import JsonObject
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
+from taskstatus.domain.health_changes import HealthObservation
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.progress import Progress
 from taskstatus.domain.scrubbing import scrubbed
@@ -134,6 +135,8 @@ class TaskEventCommand:
     """This process's wall clock at receipt, in seconds; judges the credential's expiry only."""
     trace_id: bytes | None
     traceparent: str
+    observed: HealthObservation | None = None
+    """Set for a health change, which the service itself records; it has guards of its own (H-4)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,19 @@ from taskstatus.domain.evolve import (
     evolve_task,
     evolve_task_by_step,
     with_sequence,
+    with_step_counted,
     with_version,
 )
 from taskstatus.domain.guards import OLDEST_ACCEPTED_EVENT, Judgement, judge, last_sequence
+from taskstatus.domain.health_changes import (
+    SERVICE_PRODUCER,
+    HealthObservation,
+    lease_after,
+    run_deadline,
+    step_after,
+)
+from taskstatus.domain.health_guards import judge_health
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.notices import waits_for_person
 from taskstatus.domain.records import EventRecord, LeaseRecord, ReportResult, SeenEvent
 from taskstatus.domain.state import StepState, TaskState
@@ -33,6 +43,8 @@ class Situation:
     received_at: datetime
     """The database's clock minus the time waited in this process."""
     oldest_accepted: timedelta = OLDEST_ACCEPTED_EVENT
+    lease: LeaseState | None = None
+    """Of the execution that a health change names; None for every other command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,8 @@ class Acceptance:
     """It took the version of an immediately preceding progress of the same execution (E-8)."""
     was_waiting: bool
     """Whether the task waited for a person before."""
+    lease: LeaseState | None = None
+    """As a health change leaves it."""
 
     @property
     def asks_for_person(self) -> bool:
@@ -67,11 +81,19 @@ def decide(command: TaskEventCommand, situation: Situation, absorbs: bool = Fals
     commit; this one, if it is accepted, takes its version over.
     """
     judgement = Judgement(
-        command, situation.now, situation.task, situation.step, situation.seen, situation.oldest_accepted
+        command,
+        situation.now,
+        situation.task,
+        situation.step,
+        situation.seen,
+        situation.oldest_accepted,
+        situation.lease,
     )
-    objection = judge(judgement)
+    objection = judge(judgement) if command.observed is None else judge_health(judgement)
     if objection is not None:
         return objection
+    if command.observed is not None:
+        return _change_health(judgement, command.observed, situation.received_at)
     task, step = _evolve(judgement, absorbs)
     result = _result(task, step)
     gap = command.content.source_seq - last_sequence(judgement) - 1
@@ -90,6 +112,24 @@ def _evolve(j: Judgement, absorbs: bool) -> tuple[TaskState, StepState | None]:
     old = j.known_step
     step = evolve_step(old, event, old.version if absorbs else old.version + 1)
     return evolve_task_by_step(versioned, old, step, event), step
+
+
+def _change_health(j: Judgement, observed: HealthObservation, received_at: datetime) -> Acceptance:
+    """A version of the task and of the step in which nothing but their health moves (H-4, B-1)."""
+    before, old, lease = j.known_task, j.known_step, j.lease
+    assert lease is not None
+    step = step_after(old, observed.sign)
+    task = with_step_counted(with_version(before, j.now), old, step)
+    return Acceptance(
+        j.command,
+        received_at,
+        task,
+        step,
+        Accepted(_result(task, step)),
+        absorbs=False,
+        was_waiting=waits_for_person(before),
+        lease=lease_after(lease, observed, old, j.now),
+    )
 
 
 def _result(task: TaskState, step: StepState | None) -> ReportResult:
@@ -134,7 +174,7 @@ def event_record(acceptance: Acceptance) -> EventRecord:
         error_code=content.error.code if content.error else "",
         data_schema=content.data.schema if content.data else "",
         reason=content.reason,
-        actor=f"service:{command.caller.producer_id}",
+        actor=f"service:{command.caller.producer_id}" if command.observed is None else SERVICE_PRODUCER,
         trace_id=command.trace_id,
         occurred_at=content.occurred_at,
         received_at=acceptance.received_at,
@@ -165,4 +205,5 @@ def opened_lease(acceptance: Acceptance) -> LeaseRecord | None:
         timeout_seconds=timeout,
         opened_at=acceptance.received_at,
         deadline_at=acceptance.received_at + timedelta(seconds=timeout),
+        stuck_at=run_deadline(step, acceptance.received_at),
     )

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from taskstatus.domain.business_status import GENERIC_STATUSES
 from taskstatus.domain.commands import EventContent, StatedFields, TaskEventCommand
 from taskstatus.domain.events import COORDINATOR_STEP_EVENTS, EventType
-from taskstatus.domain.ids import parse_execution_id, parse_task_id, parse_workflow_id
+from taskstatus.domain.ids import (
+    ExecutionId,
+    TaskId,
+    WorkflowId,
+    parse_execution_id,
+    parse_task_id,
+    parse_workflow_id,
+)
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import TARGET_OF_EVENT, Lifecycle, may_move
 from taskstatus.domain.progress import goes_back
 from taskstatus.domain.reasons import Reason
@@ -37,6 +46,8 @@ class Judgement:
     """The attempt that the credential (or the coordinator) names."""
     seen: SeenEvent | None
     oldest_accepted: timedelta = OLDEST_ACCEPTED_EVENT
+    lease: LeaseState | None = None
+    """Read for health changes only."""
 
     @property
     def known_task(self) -> TaskState:
@@ -66,6 +77,23 @@ class Guard:
     check: Callable[[Judgement], Verdict | None]
 
 
+class BoundFields(Protocol):
+    """What a credential binds and a caller may repeat in its own words."""
+
+    @property
+    def workflow_id(self) -> WorkflowId | None: ...
+    @property
+    def task_id(self) -> TaskId: ...
+    @property
+    def task_attempt(self) -> int: ...
+    @property
+    def step_id(self) -> str: ...
+    @property
+    def step_attempt(self) -> int: ...
+    @property
+    def execution_id(self) -> ExecutionId | None: ...
+
+
 def _credential_is_the_callers(j: Judgement) -> Verdict | None:
     command = j.command
     caller, bound = command.caller, command.bound
@@ -73,19 +101,20 @@ def _credential_is_the_callers(j: Judgement) -> Verdict | None:
         return refused(Reason.TOKEN_MISMATCH, "the credential belongs to another tenant or scope")
     if caller.producer_id != bound.producer_id:
         return refused(Reason.PRODUCER_MISMATCH, "the credential is bound to another producer")
-    if command.credential is not None and _contradicts_binding(command.stated, command):
+    if command.credential is not None and contradicts(command.stated, command):
         return refused(Reason.TOKEN_MISMATCH, "the fields stated contradict the execution's credential")
     return None
 
 
-def _contradicts_binding(stated: StatedFields, command: TaskEventCommand) -> bool:
+def contradicts(stated: StatedFields, bound: BoundFields) -> bool:
+    """Whether a caller's own words name something else than what its credential binds (E-9)."""
     return (
-        (bool(stated.task_id) and parse_task_id(stated.task_id) != command.task_id)
-        or (bool(stated.workflow_id) and parse_workflow_id(stated.workflow_id) != command.workflow_id)
-        or (bool(stated.execution_id) and parse_execution_id(stated.execution_id) != command.execution_id)
-        or (bool(stated.step_id) and stated.step_id != command.step_id)
-        or (bool(stated.task_attempt) and stated.task_attempt != command.task_attempt)
-        or (bool(stated.step_attempt) and stated.step_attempt != command.step_attempt)
+        (bool(stated.task_id) and parse_task_id(stated.task_id) != bound.task_id)
+        or (bool(stated.workflow_id) and parse_workflow_id(stated.workflow_id) != bound.workflow_id)
+        or (bool(stated.execution_id) and parse_execution_id(stated.execution_id) != bound.execution_id)
+        or (bool(stated.step_id) and stated.step_id != bound.step_id)
+        or (bool(stated.task_attempt) and stated.task_attempt != bound.task_attempt)
+        or (bool(stated.step_attempt) and stated.step_attempt != bound.step_attempt)
     )
 
 

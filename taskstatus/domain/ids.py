@@ -7,6 +7,7 @@ are ``wf_``, ``task_`` and ``exec_`` + 32 hex digits; the bare UUID is accepted 
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import NewType
 
 import xxhash
@@ -49,6 +50,16 @@ def make_id(unix_ms: int, bucket: int, random_62: int) -> bytes:
         (unix_ms & 0xFFFF_FFFF_FFFF) << 80 | 0x7 << 76 | bucket << 64 | 0b10 << 62 | (random_62 & 0x3FFF_FFFF_FFFF_FFFF)
     )
     return value.to_bytes(16, "big")
+
+
+def moment_of_id(raw: bytes) -> datetime:
+    """When an id was made, to the millisecond, by the clock of the process that made it; naive UTC."""
+    return datetime(1970, 1, 1) + timedelta(milliseconds=int.from_bytes(raw[:6], "big"))
+
+
+def least_id_of(moment: datetime) -> bytes:
+    """The id that sorts before all that are made at ``moment`` (naive UTC) or later."""
+    return make_id((moment - datetime(1970, 1, 1)) // timedelta(milliseconds=1), 0, 0)
 
 
 def format_workflow_id(raw: bytes) -> str:

@@ -18,6 +18,9 @@ REUPLOAD_FILE = "REUPLOAD_FILE"
 VIEW_DETAILS = "VIEW_DETAILS"
 CONTACT_SUPPORT = "CONTACT_SUPPORT"
 
+_STALE_MESSAGE = "It may still be running; its worker has not been heard for a while."
+_LOST_MESSAGE = "Its worker has not been heard for a long time. Nothing has failed; somebody should look."
+
 INPUT_CATEGORY = "INPUT"
 """Failures that another input would mend."""
 
@@ -69,6 +72,8 @@ def notice_for(
         return _step_failed(event_type, task, step)
     if event_type in (EventType.TASK_FAILED, EventType.TASK_TIMED_OUT):
         return _task_failed(event_type, task)
+    if step is not None and (event_type is EventType.WORKER_LOST or _went_stale(event_type, step)):
+        return _not_heard(event_type, task, step)
     if waits_for_person(task) and not was_waiting:
         return _needs_action(event_type, task, step)
     return None
@@ -77,6 +82,28 @@ def notice_for(
 def waits_for_person(task: TaskState) -> bool:
     """Whether the task shows that a person must act."""
     return task.business_status == WAITING_USER_ACTION
+
+
+def _went_stale(event_type: EventType, step: StepState) -> bool:
+    return event_type is EventType.STEP_HEALTH_CHANGED and step.stale
+
+
+def _not_heard(event_type: EventType, task: TaskState, step: StepState) -> Notice:
+    """Silence is no failure, and the text must not sound like one; only after the escalation somebody should act."""
+    is_lost = event_type is EventType.WORKER_LOST
+    name = step.definition.display_name or step.definition.step_id
+    return Notice(
+        notice_id=notice_id(task.envelope.task_id, task.version),
+        type=event_type,
+        level=WARNING,
+        title=f"{task.envelope.title}: {name} {'is still silent' if is_lost else 'cannot be confirmed'}",
+        message=_LOST_MESSAGE if is_lost else _STALE_MESSAGE,
+        operation_code=step.definition.operation_code,
+        error_code="",
+        retryable=False,
+        requires_action=is_lost,
+        actions=(CONTACT_SUPPORT, VIEW_DETAILS) if is_lost else (VIEW_DETAILS,),
+    )
 
 
 def _needs_action(event_type: EventType, task: TaskState, step: StepState | None) -> Notice:

@@ -11,8 +11,13 @@ from taskstatus.domain.projections import render_summary, render_workflow_summar
 from taskstatus.domain.records import AggregateType, Audience, OutboxKind, OutboxRecord, Projection
 from taskstatus.domain.state import StepState, TaskState, WorkflowState
 
-PASSING_FACTS = frozenset({EventType.TASK_STARTED, EventType.STEP_STARTED, EventType.STEP_PROGRESS})
-"""Facts that a newer summary may stand for; every other one reaches the summary channels as itself (O-3)."""
+PASSING_FACTS = frozenset(
+    {EventType.TASK_STARTED, EventType.STEP_STARTED, EventType.STEP_PROGRESS, EventType.STEP_HEALTH_CHANGED}
+)
+"""Facts that a newer summary may stand for, unless they carry a notice, as STALE does and its end does not (P-3).
+
+Every other fact reaches the summary channels as itself (O-3).
+"""
 
 
 @dataclass(frozen=True, slots=True)

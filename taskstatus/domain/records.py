@@ -12,6 +12,7 @@ from enum import StrEnum
 from taskstatus.domain.events import EventType
 from taskstatus.domain.health import Health
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import DurationSource, Grant, StepState, TaskState, WorkflowState
@@ -190,6 +191,20 @@ class LeaseRecord:
     timeout_seconds: int
     opened_at: datetime
     deadline_at: datetime
+    stuck_at: datetime | None = None
+    """When the execution has run longer than its step allows (H-8); None without such a limit."""
+
+    def as_opened(self) -> LeaseState:
+        """The state that it begins with."""
+        return LeaseState(
+            execution_id=self.execution_id,
+            bucket=self.bucket,
+            interval_seconds=self.interval_seconds,
+            timeout_seconds=self.timeout_seconds,
+            opened_at=self.opened_at,
+            deadline_at=self.deadline_at,
+            stuck_at=self.stuck_at,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +242,8 @@ class ChangeSet:
     steps: list[StepState] = field(default_factory=list)
     ended_runs: list[EndedRun] = field(default_factory=list)
     opened_leases: list[LeaseRecord] = field(default_factory=list)
+    leases: list[LeaseState] = field(default_factory=list)
+    """Changed by health: deadline, staleness and what follows from it; locked and open when they are written."""
     closed_leases: list[tuple[int, ExecutionId]] = field(default_factory=list)
     """(bucket, execution): closed by an end of the execution, never by silence."""
     dedups: list[DedupRecord] = field(default_factory=list)

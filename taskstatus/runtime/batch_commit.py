@@ -18,7 +18,8 @@ from taskstatus.application.ports_runtime import ServiceObserver
 from taskstatus.application.ports_store import LockedTask, StepKey, TaskStore, TransactionAttempt, WriteTransaction
 from taskstatus.domain.batch import Arrival, RowKey, WorkingSet, evaluate
 from taskstatus.domain.commands import TaskEventCommand
-from taskstatus.domain.ids import TaskId
+from taskstatus.domain.ids import ExecutionId, TaskId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.records import SeenEvent
 from taskstatus.domain.state import StepState
@@ -35,6 +36,7 @@ class _Rows:
     locked: Mapping[TaskId, LockedTask]
     steps: Mapping[RowKey, StepState]
     seen: dict[SeenKey, SeenEvent]
+    leases: Mapping[ExecutionId, LeaseState]
 
     def working_set(self) -> WorkingSet:
         """A set of its own for one evaluation, which changes it."""
@@ -43,6 +45,7 @@ class _Rows:
             steps=dict(self.steps),
             seen=dict(self.seen),
             now={task_id: row.now for task_id, row in self.locked.items()},
+            leases=dict(self.leases),
         )
 
 
@@ -107,13 +110,15 @@ class BatchCommit:
         locked = await tx.lock_tasks(task_ids, self._cache.tasks(task_ids) if spares else {})
         self._observer.rows_locked(self._clock.monotonic_seconds() - asked)
         steps = await self._read_steps(tx, commands, locked)
+        observed = {command.execution_id for command in commands if command.observed and command.execution_id}
+        leases = await tx.leases(sorted(observed)) if observed else {}
         keys = {
             (command.task_id, command.content.event_id)
             for command in commands
             if not spares or command.credential is None
         }
         seen = dict(await tx.seen_events(sorted(keys))) if keys else {}
-        return _Rows(locked, steps, seen)
+        return _Rows(locked, steps, seen, leases)
 
     async def _read_steps(
         self, tx: WriteTransaction, commands: Sequence[TaskEventCommand], locked: Mapping[TaskId, LockedTask]

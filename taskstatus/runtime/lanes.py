@@ -82,7 +82,7 @@ class _Submission:
 
     def resolve(self, verdict: Verdict) -> None:
         if isinstance(verdict, Refused) and verdict.error.reason in _BREAKING:
-            self.group.break_stream(self.stream, self.position)
+            self.group.break_stream(self.stream, self.position, self.command.content.event_id)
         if not self.answer.done():
             self.answer.set_result(verdict)
 
@@ -181,7 +181,11 @@ class Lanes:
             return
         item = batch[0]
         logger.exception("an event could not be committed", extra={"eventId": item.command.content.event_id})
-        item.resolve(Refused(RefusedError(Reason.INTERNAL, "the event could not be recorded")))
+        item.resolve(_not_recorded())
+
+
+def _not_recorded() -> Refused:
+    return Refused(RefusedError(Reason.INTERNAL, "the event could not be recorded"))
 
 
 def _unavailable(message: str) -> Refused:
@@ -224,7 +228,15 @@ class _Lane:
 
     async def _empty(self) -> None:
         while self._queue:
-            await self._run_batch(self._take())
+            batch = self._take()
+            try:
+                await self._run_batch(batch)
+            except Exception:
+                # A fault of our own around the commit. Whoever waits must be told, or would wait for ever.
+                logger.exception("a lane failed", extra={"commands": len(batch)})
+                for item in batch:
+                    if not item.answer.done():
+                        item.answer.set_result(_not_recorded())
 
     def _take(self) -> list[_Submission]:
         batch: list[_Submission] = []

@@ -35,6 +35,13 @@ class MemoryTaskReader:
         step = self._tables.steps[key]
         return self._tables.tasks[step.task_id], step
 
+    async def execution_states(
+        self, execution_ids: Sequence[ExecutionId]
+    ) -> Mapping[ExecutionId, tuple[TaskState, StepState]]:
+        """See the port."""
+        found = {execution_id: await self.execution_state(execution_id) for execution_id in execution_ids}
+        return {execution_id: state for execution_id, state in found.items() if state is not None}
+
     async def task_views(self, task_ids: Sequence[TaskId], *, with_trigger: bool) -> Mapping[TaskId, TaskView]:
         """See the port."""
         self._check_available()

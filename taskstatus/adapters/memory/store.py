@@ -20,6 +20,7 @@ from taskstatus.application.ports_store import (
     WriteTransaction,
 )
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.records import ChangeSet, SeenEvent
 from taskstatus.domain.state import StepState, TaskState, WorkflowState
 
@@ -118,6 +119,10 @@ class _MemoryTransaction:
                 by_attempt = sorted(attempts, key=lambda step: step.attempt)
                 found[(task_id, task_attempt, step_id)] = tuple(by_attempt)
         return found
+
+    async def leases(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, LeaseState]:
+        rows = self._tables.leases
+        return {execution_id: rows[execution_id].state for execution_id in execution_ids if execution_id in rows}
 
     async def seen_events(self, keys: Sequence[tuple[TaskId, str]]) -> Mapping[tuple[TaskId, str], SeenEvent]:
         rows = {key: self._tables.dedups[key] for key in keys if key in self._tables.dedups}

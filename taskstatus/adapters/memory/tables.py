@@ -10,6 +10,7 @@ from typing import Any
 from taskstatus.application.ports_store import StoreRefusedError
 from taskstatus.domain.business_status import generic_name
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.records import (
     ChangeSet,
@@ -34,10 +35,15 @@ GrantKey = tuple[TaskId, str, str]
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """A lease and when it was closed."""
+    """A lease as it was opened, and as it is now."""
 
     lease: LeaseRecord
-    closed_at: datetime | None = None
+    state: LeaseState
+
+    @property
+    def closed_at(self) -> datetime | None:
+        """When it was closed; None while it is open."""
+        return self.state.closed_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ class Tables:
         _all_new("workflow_event_log", map(_workflow_event_key, changes.workflow_events), self.workflow_events)
         self._check_tasks(changes)
         self._check_steps(changes)
-        _all_new("task_execution_lease", (row.execution_id for row in changes.opened_leases), self.leases)
+        self._check_leases(changes)
         _all_new("task_event_dedup", ((row.task_id, row.event_id) for row in changes.dedups), self.dedups)
         _all_new("task_event_log", ((row.task_id, row.task_version) for row in changes.events), self.events)
         _all_new("task_outbox", (row.outbox_id for row in changes.outbox), self.outbox)
@@ -89,7 +95,9 @@ class Tables:
         for step in (*changes.new_steps, *changes.steps):
             self._put_step(step)
         for lease in changes.opened_leases:
-            self.leases[lease.execution_id] = LeaseRow(lease)
+            self.leases[lease.execution_id] = LeaseRow(lease, lease.as_opened())
+        for state in changes.leases:
+            self.leases[state.execution_id] = replace(self.leases[state.execution_id], state=state)
         for _, execution_id in changes.closed_leases:
             self._close_lease(execution_id, now)
         for ended in changes.ended_runs:
@@ -125,6 +133,13 @@ class Tables:
         ]
         _all_new("task_step_execution", newly_activated, self.execution_keys)
 
+    def _check_leases(self, changes: ChangeSet) -> None:
+        _all_new("task_execution_lease", (row.execution_id for row in changes.opened_leases), self.leases)
+        for lease in changes.leases:
+            row = self.leases.get(lease.execution_id)
+            if row is None or row.closed_at is not None:
+                raise StoreRefusedError("a changed row of task_execution_lease does not exist, or is closed")
+
     def _apply_workflows(self, changes: ChangeSet) -> None:
         for workflow in changes.new_workflows:
             self.workflows[workflow.workflow_id] = workflow
@@ -151,7 +166,8 @@ class Tables:
     def _close_lease(self, execution_id: ExecutionId, now: datetime) -> None:
         row = self.leases.get(execution_id)
         if row is not None and row.closed_at is None:
-            self.leases[execution_id] = replace(row, closed_at=now)
+            state = replace(row.state, closed_at=now, deadline_at=None, stuck_at=None)
+            self.leases[execution_id] = replace(row, state=state)
 
     def _end_run(self, ended: EndedRun) -> None:
         key = _run_key(ended)

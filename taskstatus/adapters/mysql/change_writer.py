@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from taskstatus.adapters.mysql import hot_sql, rows_event, rows_outbox, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql import hot_sql, rows_event, rows_lease, rows_outbox, rows_step, rows_task, rows_workflow
 from taskstatus.adapters.mysql.session import Session
 from taskstatus.adapters.mysql.statements import MultiRow, Parameters, cut_keys, cut_rows, flatten
 from taskstatus.application.ports_store import StoreRefusedError
 from taskstatus.domain.ids import ExecutionId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.records import ChangeSet, EndedRun
 from taskstatus.domain.state import WorkflowState
 
@@ -75,10 +76,19 @@ async def _write_steps(session: Session, changes: ChangeSet) -> None:
 
 async def _write_leases(session: Session, changes: ChangeSet) -> None:
     await _insert(session, hot_sql.INSERT_LEASES, _sorted_rows(changes.opened_leases, rows_outbox.lease_to_row, 1))
+    for leases in cut_keys(sorted(changes.leases, key=lambda lease: lease.execution_id)):
+        await _change_leases(session, leases)
     for group in cut_keys(sorted(changes.closed_leases, key=_execution_of)):
         parameters = (*map(_execution_of, group), *(bucket for bucket, _ in group))
         await session.change(hot_sql.close_leases(len(group)), parameters)
     await _end_runs(session, hot_sql.close_leases_of_runs, changes.ended_runs)
+
+
+async def _change_leases(session: Session, leases: Sequence[LeaseState]) -> None:
+    values = flatten([rows_lease.changed_values(leases, column) for column in rows_lease.CHANGED])
+    keys = (*(lease.execution_id for lease in leases), *(lease.bucket for lease in leases))
+    if await session.change(hot_sql.change_leases(len(leases)), (*values, *keys)) != len(leases):
+        raise StoreRefusedError("a changed row of task_execution_lease does not exist, or is closed")
 
 
 async def _end_runs(session: Session, statement: Callable[[int], str], runs: Sequence[EndedRun]) -> None:

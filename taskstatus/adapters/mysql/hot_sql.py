@@ -10,8 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from taskstatus.adapters.mysql import rows_event, rows_outbox, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql import (
+    rows_event,
+    rows_lease,
+    rows_outbox,
+    rows_standing,
+    rows_step,
+    rows_task,
+    rows_workflow,
+)
 from taskstatus.adapters.mysql.statements import MultiRow, marks
+from taskstatus.domain.lease import MAX_PATIENCE
 
 _CACHED_TEXTS = 1024
 _BLANKS = {
@@ -34,8 +43,10 @@ def either(condition: str, count: int) -> str:
 _TASK = qualified("task", rows_task.COLUMNS)
 _STEP = qualified("task_step", rows_step.COLUMNS)
 _SEEN = qualified("task_event_dedup", rows_event.SEEN_COLUMNS)
+_LEASE = qualified("task_execution_lease", rows_lease.COLUMNS)
 _WORKFLOW = qualified("workflow", rows_workflow.COLUMNS)
 _WORKFLOW_GRANT = qualified("workflow_acl", rows_task.GRANT_COLUMNS)
+_STANDING = ",".join(rows_standing.COLUMNS)
 
 NOW = "SELECT SYSDATE(6) AS now"
 
@@ -120,12 +131,37 @@ def cancel_unfinished_steps(count: int) -> str:
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
+def lock_leases(count: int) -> str:
+    """Parameters: ``count`` execution ids, as many buckets."""
+    return (
+        f"SELECT {_LEASE} FROM task_execution_lease FORCE INDEX (PRIMARY) "
+        f"WHERE task_execution_lease.execution_id IN ({marks(count)}) "
+        f"AND task_execution_lease.bucket IN ({marks(count)}) ORDER BY task_execution_lease.execution_id FOR UPDATE"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def change_leases(count: int) -> str:
+    """Parameters: for each of CHANGED ``count`` times (execution id, value); ``count`` execution ids, as many buckets.
+
+    Guarded: a lease that has been closed is not touched.
+    """
+    cases = f"CASE task_execution_lease.execution_id {' '.join(['WHEN %s THEN %s'] * count)} END"
+    changes = ",".join(f"task_execution_lease.{column}={cases}" for column in rows_lease.CHANGED)
+    return (
+        f"UPDATE task_execution_lease FORCE INDEX (PRIMARY) SET {changes} "
+        f"WHERE task_execution_lease.execution_id IN ({marks(count)}) "
+        f"AND task_execution_lease.bucket IN ({marks(count)}) AND task_execution_lease.closed_at IS NULL"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
 def close_leases_of_runs(count: int) -> str:
     """Parameters: ``count`` times (task, run, ended at), ``count`` times (task, run), as many buckets (L-1)."""
     return (
         "UPDATE task_execution_lease FORCE INDEX (lease_task) "
         f"SET task_execution_lease.closed_at={_case('task_execution_lease', count)},"
-        "task_execution_lease.deadline_at=NULL "
+        "task_execution_lease.deadline_at=NULL,task_execution_lease.stuck_at=NULL "
         f"WHERE {either('task_execution_lease.task_id=%s AND task_execution_lease.task_attempt=%s', count)} "
         f"AND task_execution_lease.bucket IN ({marks(count)}) AND task_execution_lease.closed_at IS NULL"
     )
@@ -136,9 +172,49 @@ def close_leases(count: int) -> str:
     """Parameters: ``count`` execution ids, as many buckets. Guarded: a closed lease keeps its time (H-3)."""
     return (
         "UPDATE task_execution_lease FORCE INDEX (PRIMARY) "
-        "SET task_execution_lease.closed_at=SYSDATE(6),task_execution_lease.deadline_at=NULL "
+        "SET task_execution_lease.closed_at=SYSDATE(6),task_execution_lease.deadline_at=NULL,"
+        "task_execution_lease.stuck_at=NULL "
         f"WHERE task_execution_lease.execution_id IN ({marks(count)}) "
         f"AND task_execution_lease.bucket IN ({marks(count)}) AND task_execution_lease.closed_at IS NULL"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def persist_beats(count: int) -> str:
+    """Parameters: ``count`` times (bucket, execution id, sequence, microseconds waited, interval, timeout) (H-2).
+
+    Guarded: a closed lease stays closed, nothing goes back, 0 s leave the terms, and while the step is STALE the
+    deadline is the reconciler's. NOW is when the statement began: waiting for a row's lock makes no beat younger.
+    """
+    first = "SELECT %s AS bucket,%s AS execution_id,%s AS seq,%s AS waited,%s AS every,%s AS within"
+    at = "NOW(6)-INTERVAL beat.waited MICROSECOND"
+    lease = "task_execution_lease"
+    timeout = f"IF(beat.within=0,{lease}.timeout_seconds,beat.within)"
+    deadline = f"{at}+INTERVAL {timeout}*(1+LEAST({lease}.recoveries,{MAX_PATIENCE})) SECOND"
+    return (
+        f"UPDATE ({' UNION ALL '.join([first, *['SELECT %s,%s,%s,%s,%s,%s'] * (count - 1)])}) AS beat "
+        f"STRAIGHT_JOIN {lease} FORCE INDEX (PRIMARY) "
+        f"ON {lease}.execution_id=beat.execution_id AND {lease}.bucket=beat.bucket SET "
+        f"{lease}.deadline_at=IF({lease}.stale_since IS NULL,"
+        f"GREATEST(COALESCE({lease}.deadline_at,{deadline}),{deadline}),{lease}.deadline_at),"
+        f"{lease}.last_heartbeat_at=GREATEST(COALESCE({lease}.last_heartbeat_at,{at}),{at}),"
+        f"{lease}.heartbeat_seq=GREATEST({lease}.heartbeat_seq,beat.seq),"
+        f"{lease}.interval_seconds=IF(beat.every=0,{lease}.interval_seconds,beat.every),"
+        f"{lease}.timeout_seconds={timeout} "
+        f"WHERE {lease}.closed_at IS NULL"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def standings(count: int) -> str:
+    """Parameters: ``count`` execution ids, as many buckets. Reads without locks: heartbeats never wait for a task."""
+    return (
+        f"SELECT STRAIGHT_JOIN {_STANDING},SYSDATE(6) AS now FROM task_step FORCE INDEX (task_step_execution) "
+        "JOIN task FORCE INDEX (PRIMARY) ON task.id=task_step.task_id AND task.bucket=task_step.bucket "
+        "LEFT JOIN task_execution_lease FORCE INDEX (PRIMARY) "
+        "ON task_execution_lease.execution_id=task_step.execution_id "
+        "AND task_execution_lease.bucket=task_step.bucket "
+        f"WHERE task_step.execution_id IN ({marks(count)}) AND task_step.bucket IN ({marks(count)})"
     )
 
 
@@ -196,11 +272,15 @@ HOT_STATEMENTS: Mapping[str, Callable[[int], str]] = {
     "update_steps": UPDATE_STEPS.text,
     "cancel_unfinished_steps": cancel_unfinished_steps,
     "insert_leases": INSERT_LEASES.text,
+    "lock_leases": lock_leases,
+    "change_leases": change_leases,
     "close_leases": close_leases,
     "close_leases_of_runs": close_leases_of_runs,
+    "persist_beats": persist_beats,
+    "standings": standings,
     "insert_task_grants": INSERT_TASK_GRANTS.text,
     "insert_dedups": INSERT_DEDUPS.text,
     "insert_events": INSERT_EVENTS.text,
     "insert_outbox": INSERT_OUTBOX.text,
 }
-"""Every statement of a write transaction by name; NOW and FIND_WORKFLOW_BY_KEY name no bucket and stand apart."""
+"""Every statement of a write transaction, and the beats', by name; NOW and FIND_WORKFLOW_BY_KEY name no bucket."""

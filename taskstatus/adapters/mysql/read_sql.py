@@ -50,6 +50,16 @@ def execution_bindings(count: int) -> str:
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
+def execution_states(count: int) -> str:
+    """Parameters: ``count`` execution ids, then as many buckets."""
+    return (
+        f"SELECT STRAIGHT_JOIN {_TASK},{_STEP} FROM task_step FORCE INDEX (task_step_execution) "
+        "JOIN task ON task.id=task_step.task_id AND task.bucket=task_step.bucket "
+        f"WHERE task_step.execution_id IN ({marks(count)}) AND task_step.bucket IN ({marks(count)})"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
 def tasks(count: int) -> str:
     """Parameters: ``count`` ids, as many buckets."""
     return f"SELECT {_TASK},SYSDATE(6) AS now FROM task FORCE INDEX (PRIMARY) WHERE {_tasks_are(count)}"

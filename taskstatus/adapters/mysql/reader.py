@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -40,17 +41,31 @@ class MySqlTaskReader:
         if not ids:
             return {}
         statement, parameters = read_sql.execution_bindings(len(ids)), _keys(ids)
-        rows = await self._read(lambda session: session.rows(statement, parameters))
+        rows = await self.read(lambda session: session.rows(statement, parameters))
         return {ExecutionId(row[-1]): _binding(row) for row in rows}
 
     async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:
         """See the port."""
         parameters = _execution_key(execution_id)
-        rows = await self._read(lambda session: session.rows(read_sql.EXECUTION_STATE, parameters))
+        rows = await self.read(lambda session: session.rows(read_sql.EXECUTION_STATE, parameters))
         if not rows:
             return None
         columns = len(rows_task.COLUMNS)
         return rows_task.from_row(rows[0]), rows_step.from_row(rows[0][columns:])
+
+    async def execution_states(
+        self, execution_ids: Sequence[ExecutionId]
+    ) -> Mapping[ExecutionId, tuple[TaskState, StepState]]:
+        """See the port."""
+        ids, columns = sorted(set(execution_ids)), len(rows_task.COLUMNS)
+        states: dict[ExecutionId, tuple[TaskState, StepState]] = {}
+        for group in cut_keys(ids):
+            rows = await self.read(partial(_rows_of_states, group))
+            for row in rows:
+                task, step = rows_task.from_row(row), rows_step.from_row(row[columns:])
+                if step.terms is not None:
+                    states[step.terms.execution_id] = task, step
+        return states
 
     async def task_views(self, task_ids: Sequence[TaskId], *, with_trigger: bool) -> Mapping[TaskId, TaskView]:
         """See the port."""
@@ -97,9 +112,10 @@ class MySqlTaskReader:
             await session.commit()
             return value
 
-        return await self._read(in_snapshot)
+        return await self.read(in_snapshot)
 
-    async def _read(self, body: Callable[[Session], Awaitable[T]]) -> T:
+    async def read(self, body: Callable[[Session], Awaitable[T]]) -> T:
+        """Run reads on one session, and once more on a fresh connection. Raises StoreUnavailableError."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with open_session(self._engine) as session:
@@ -133,6 +149,10 @@ async def _triggers(session: Session, ids: Sequence[TaskId]) -> Mapping[TaskId, 
 
 def _display_order(step: StepState) -> tuple[int, str, int]:
     return (step.definition.order, step.definition.step_id, step.attempt)
+
+
+async def _rows_of_states(ids: Sequence[ExecutionId], session: Session) -> Sequence[Row]:
+    return await session.rows(read_sql.execution_states(len(ids)), _keys(ids))
 
 
 def _keys(ids: Sequence[bytes]) -> tuple[bytes | int, ...]:

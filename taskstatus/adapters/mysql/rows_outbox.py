@@ -40,6 +40,7 @@ LEASE_COLUMNS = (
     "timeout_seconds",
     "opened_at",
     "deadline_at",
+    "stuck_at",
 )
 
 
@@ -104,4 +105,5 @@ def lease_to_row(lease: LeaseRecord) -> Parameters:
         lease.timeout_seconds,
         lease.opened_at,
         lease.deadline_at,
+        lease.stuck_at,
     )

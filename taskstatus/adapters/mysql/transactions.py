@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from taskstatus.adapters.mysql.errors import Cause, DatabaseError
-from taskstatus.adapters.mysql.session import open_session
+from taskstatus.adapters.mysql.session import Session, open_session
 from taskstatus.adapters.mysql.write_transaction import MySqlWriteTransaction
 from taskstatus.application.ports_clock import Clock, Randomness
 from taskstatus.application.ports_store import (
@@ -23,6 +23,7 @@ from taskstatus.application.ports_store import (
 
 T = TypeVar("T")
 Body = Callable[[WriteTransaction, TransactionAttempt], Awaitable[T]]
+SessionBody = Callable[[Session, TransactionAttempt], Awaitable[T]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,14 @@ class MySqlTaskStore:
 
     async def transact(self, body: Body[T]) -> T:
         """See ``TaskStore.transact``; a violated unique key also runs ``body`` again, a few times."""
+
+        async def write(session: Session, attempt: TransactionAttempt) -> T:
+            return await body(MySqlWriteTransaction(session), attempt)
+
+        return await self.run(write)
+
+    async def run(self, body: SessionBody[T]) -> T:
+        """The same for plain statements, of adapters whose rows no ``WriteTransaction`` knows."""
         deadline = self._clock.monotonic_seconds() + self._limits.budget_seconds
         settling = False
         for number in itertools.count(1):
@@ -77,13 +86,13 @@ class MySqlTaskStore:
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the loop has no end")
 
-    async def _run_once(self, body: Body[T], attempt: TransactionAttempt) -> T:
+    async def _run_once(self, body: SessionBody[T], attempt: TransactionAttempt) -> T:
         asked = self._clock.monotonic_seconds()
         async with open_session(self._engine) as session:
             self._on_pool_wait(self._clock.monotonic_seconds() - asked)
             await session.begin()
             try:
-                value = await body(MySqlWriteTransaction(session), attempt)
+                value = await body(session, attempt)
             except Exception:
                 await session.rollback()
                 raise

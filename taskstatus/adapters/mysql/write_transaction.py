@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from taskstatus.adapters.mysql import hot_sql, rows_event, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql import hot_sql, rows_event, rows_lease, rows_step, rows_task, rows_workflow
 from taskstatus.adapters.mysql.change_writer import write_changes
 from taskstatus.adapters.mysql.session import Row, Session
 from taskstatus.adapters.mysql.statements import cut_keys, flatten
 from taskstatus.application.ports_store import NOTHING_KNOWN, LockedTask, LockedWorkflow, StepKey
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.records import ChangeSet, SeenEvent
 from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
 
@@ -88,6 +89,16 @@ class MySqlWriteTransaction:
         for step in sorted(map(rows_step.from_row, rows), key=lambda step: step.attempt):
             found[(step.task_id, step.task_attempt, step.definition.step_id)].append(step)
         return {key: tuple(steps) for key, steps in found.items()}
+
+    async def leases(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, LeaseState]:
+        """See the port."""
+        found: dict[ExecutionId, LeaseState] = {}
+        for group in cut_keys(sorted(set(execution_ids))):
+            parameters = (*group, *map(bucket_of_id, group))
+            for row in await self._session.rows(hot_sql.lock_leases(len(group)), parameters):
+                lease = rows_lease.from_row(row)
+                found[lease.execution_id] = lease
+        return found
 
     async def seen_events(self, keys: Sequence[tuple[TaskId, str]]) -> Mapping[tuple[TaskId, str], SeenEvent]:
         """See the port."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from taskstatus.application.ports_health import StuckCause
+from taskstatus.domain.health_changes import HealthSign
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Accepted, Duplicate, Refused, Stale, Verdict, outcome_of
 
@@ -15,7 +19,7 @@ _SCHEMA_REASONS = frozenset({Reason.SCHEMA_NOT_ALLOWED, Reason.SCHEMA_VIOLATION}
 
 
 class ServiceMetrics:
-    """The ports ServiceObserver and CallObserver over Prometheus."""
+    """The ports ServiceObserver, HeartbeatObserver, HealthObserver and CallObserver over Prometheus."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -34,6 +38,21 @@ class ServiceMetrics:
         self._gaps = self._counter("sequence_gaps", "Sequence numbers skipped by accepted events")
         self._dropped = self._counter("audit_dropped", "Records of rejected reports that were not kept")
         self._schema_rejects = self._counter("schema_rejects", "Data outside its definition", "operation")
+        self._heartbeats = self._counter("heartbeats", "Heartbeats answered", "outcome")
+        self._lost_heartbeats = self._counter("heartbeats_lost", "Executions whose accepted beat was not persisted")
+        self._pending_heartbeats = Gauge(
+            "taskstatus_heartbeats_pending", "Executions with a beat in memory", registry=self.registry
+        )
+        self._health = self._counter("health_changes", "Observed health changes judged", "sign", "outcome")
+        self._candidates = self._counter("health_candidates", "Overdue leases looked at")
+        self._held_back = Gauge(
+            "taskstatus_health_held_back", "Overdue leases of the last round in the grace", registry=self.registry
+        )
+        self._stuck = Gauge(
+            "taskstatus_stuck_executions", "Executions to look at, all tenants", ("cause",), registry=self.registry
+        )
+        self._streams = Gauge("taskstatus_streams_open", "Open streams", registry=self.registry)
+        self._bound = Gauge("taskstatus_stream_executions", "Executions bound on open streams", registry=self.registry)
         self._depth = Gauge("taskstatus_lane_depth", "Commands waiting in the lanes", registry=self.registry)
         self._batches = Histogram(
             "taskstatus_lane_batch_size", "Commands per transaction", buckets=_BATCH, registry=self.registry
@@ -92,6 +111,39 @@ class ServiceMetrics:
     def lane_depth(self, queued: int) -> None:
         """See ServiceObserver."""
         self._depth.set(queued)
+
+    def streams_open(self, streams: int, executions: int) -> None:
+        """See StreamObserver."""
+        self._streams.set(streams)
+        self._bound.set(executions)
+
+    def heartbeats_judged(self, outcome: str, beats: int) -> None:
+        """See HeartbeatObserver."""
+        self._heartbeats.labels(outcome).inc(beats)
+        if outcome in _IDENTITY_REASONS:
+            self._mismatches.inc(beats)
+
+    def heartbeats_pending(self, executions: int) -> None:
+        """See HeartbeatObserver."""
+        self._pending_heartbeats.set(executions)
+
+    def heartbeats_lost(self, beats: int) -> None:
+        """See HeartbeatObserver."""
+        self._lost_heartbeats.inc(beats)
+
+    def health_judged(self, sign: HealthSign, outcome: str) -> None:
+        """See HealthObserver."""
+        self._health.labels(sign, outcome).inc()
+
+    def health_scanned(self, candidates: int, held_back: int) -> None:
+        """See HealthObserver."""
+        self._candidates.inc(candidates)
+        self._held_back.set(held_back)
+
+    def stuck_counted(self, counts: Mapping[StuckCause, int]) -> None:
+        """See HealthObserver."""
+        for cause, count in counts.items():
+            self._stuck.labels(cause).set(count)
 
     def call_ended(self, transport: str, method: str, status: str, seconds: float) -> None:
         """See CallObserver."""

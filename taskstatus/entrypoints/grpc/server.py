@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from taskstatus_pb.v1 import (
+    admin_service_pb2,
     bind_execution_service_pb2,
+    heartbeat_service_pb2,
     query_service_pb2,
     realtime_service_pb2,
     register_service_pb2,
@@ -19,6 +22,7 @@ from taskstatus_pb.v1 import (
 )
 
 from taskstatus.application.ports_clock import Clock
+from taskstatus.entrypoints.grpc.stream_server import METHOD, StreamServer, handler
 from taskstatus.entrypoints.grpc.unary import handlers_of
 from taskstatus.entrypoints.wire.call import Dispatch
 
@@ -27,9 +31,11 @@ SERVICES: Sequence[ServiceDescriptor] = tuple(
     for module in (
         register_service_pb2,
         report_service_pb2,
+        heartbeat_service_pb2,
         bind_execution_service_pb2,
         query_service_pb2,
         realtime_service_pb2,
+        admin_service_pb2,
     )
     for service in module.DESCRIPTOR.services_by_name.values()
 )
@@ -42,6 +48,7 @@ class GrpcConfig:
     listen: str
     reflection: bool = True
     max_message_bytes: int = 4 * 1024 * 1024
+    unread_bytes_per_call: int = 128 * 1024
     max_connection_age_seconds: int = 1800
     max_connection_age_grace_seconds: int = 60
     drain_grace_seconds: float = 10.0
@@ -56,17 +63,25 @@ class GrpcConfig:
             ("grpc.max_connection_age_grace_ms", self.max_connection_age_grace_seconds * 1000),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
             ("grpc.keepalive_permit_without_calls", 1),
+            # What a client may send ahead of a stream's reader. Probing would let it grow to megabytes, which a
+            # thousand clients that write and never read turned into gigabytes.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", self.unread_bytes_per_call),
         ]
 
 
 class GrpcServer:
     """Serves every service on one port until it is stopped; must be made inside the loop that runs it."""
 
-    def __init__(self, config: GrpcConfig, dispatch: Dispatch, clock: Clock) -> None:
+    def __init__(
+        self, config: GrpcConfig, dispatch: Dispatch, clock: Clock, streams: StreamServer | None = None
+    ) -> None:
         self._config = config
+        self._streams = streams
         self._server = grpc.aio.server(options=config.options())
         self._health = health.aio.HealthServicer()
-        self._server.add_generic_rpc_handlers(handlers_of(SERVICES, dispatch, clock))
+        stream_handlers = {METHOD.replace("/", "."): handler(streams)} if streams is not None else {}
+        self._server.add_generic_rpc_handlers(handlers_of(SERVICES, dispatch, clock, stream_handlers))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = [service.full_name for service in SERVICES]
         if config.reflection:
@@ -81,6 +96,8 @@ class GrpcServer:
         except RuntimeError as error:
             raise OSError(f"cannot listen on {self._config.listen}; is another server on it?") from error
         await self._server.start()
+        if self._streams is not None:
+            self._streams.start()
         return port
 
     def _bind(self) -> int:
@@ -95,6 +112,10 @@ class GrpcServer:
             await self._health.set(name, status)
 
     async def stop(self) -> None:
-        """Tell health watchers, take no new calls, let the running ones end within the grace."""
+        """Tell health watchers and open streams, take no new calls, let the running ones end within the grace."""
         await self._health.enter_graceful_shutdown()
-        await self._server.stop(self._config.drain_grace_seconds)
+        grace = self._config.drain_grace_seconds
+        stopping = asyncio.ensure_future(self._server.stop(grace))
+        if self._streams is not None:
+            await self._streams.stop(grace)
+        await stopping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -15,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from taskstatus.application.ports_clock import Clock
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
+from taskstatus.entrypoints.grpc.call_metadata import bearer_of, traceparent_of
 from taskstatus.entrypoints.grpc.rich_status import to_grpc_status
 from taskstatus.entrypoints.wire.call import CallInfo, Dispatch
 from taskstatus.entrypoints.wire.statuses import GRPC_STATUS
@@ -23,17 +24,28 @@ from taskstatus.entrypoints.wire.tracing import mark_failed, server_span
 logger = logging.getLogger(__name__)
 
 TRANSPORT = "grpc"
-_BEARER = "bearer "
 
 
 def handlers_of(
-    services: Sequence[ServiceDescriptor], dispatch: Dispatch, clock: Clock
+    services: Sequence[ServiceDescriptor],
+    dispatch: Dispatch,
+    clock: Clock,
+    streams: Mapping[str, grpc.RpcMethodHandler[Any, Any]] | None = None,
 ) -> list[grpc.GenericRpcHandler]:
-    """One generic handler per service, for all of its methods."""
+    """One generic handler per service, for its unary methods and those of ``streams``, by full name."""
     return [
         grpc.method_handlers_generic_handler(
             service.full_name,
-            {method.name: _method_handler(method, dispatch, clock) for method in service.methods},
+            {
+                method.name: _method_handler(method, dispatch, clock)
+                for method in service.methods
+                if not method.client_streaming
+            }
+            | {
+                method.name: streams[method.full_name]
+                for method in service.methods
+                if streams and method.full_name in streams
+            },
         )
         for service in services
     ]
@@ -67,10 +79,10 @@ async def _serve(
     clock: Clock,
     metadata: dict[str, Any],
 ) -> Message | RefusedError:
-    with server_span(TRANSPORT, method, _text(metadata.get("traceparent"))) as (span, traceparent):
+    with server_span(TRANSPORT, method, traceparent_of(metadata)) as (span, traceparent):
         call = CallInfo(
             transport=TRANSPORT,
-            bearer_token=_bearer(_text(metadata.get("authorization"))),
+            bearer_token=bearer_of(metadata),
             traceparent=traceparent,
             received_monotonic=clock.monotonic_seconds(),
             received_unix=clock.unix_seconds(),
@@ -91,13 +103,3 @@ def _parsed(request_class: type[Message], request: bytes) -> Message:
         return request_class.FromString(request)
     except DecodeError:
         raise RefusedError(Reason.INVALID_ARGUMENT, "the request is not a message of this method") from None
-
-
-def _bearer(authorization: str) -> str | None:
-    if authorization[: len(_BEARER)].lower() != _BEARER:
-        return None
-    return authorization[len(_BEARER) :].strip() or None
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -21,6 +21,7 @@ from taskstatus.domain.commands import (
     TaskSpec,
 )
 from taskstatus.domain.errors import RefusedError, invalid
+from taskstatus.domain.heartbeat import LONGEST_PERSIST_SECONDS
 from taskstatus.domain.ids import (
     ExecutionId,
     TaskId,
@@ -45,7 +46,7 @@ MAX_WEIGHT = 1_000_000
 MAX_RUN_SECONDS = 366 * 24 * 3600
 DEFAULT_HEARTBEAT_INTERVAL_SECONDS = 15
 DEFAULT_HEARTBEAT_TIMEOUT_SECONDS = 60
-HEARTBEAT_PERSIST_SECONDS = 15
+HEARTBEAT_PERSIST_SECONDS = LONGEST_PERSIST_SECONDS
 MAX_HEARTBEAT_TIMEOUT_SECONDS = 24 * 3600
 MAX_HEARTBEAT_INTERVAL_SECONDS = (MAX_HEARTBEAT_TIMEOUT_SECONDS - HEARTBEAT_PERSIST_SECONDS) // 3
 

@@ -48,19 +48,19 @@ def to_event_draft(
 
 def _stated(request: report_service_pb2.ReportEventRequest) -> StatedFields:
     return StatedFields(
-        workflow_id=_short("workflowId", request.workflow_id, ID_TEXT_MAX),
-        task_id=_short("taskId", request.task_id, ID_TEXT_MAX),
+        workflow_id=short("workflowId", request.workflow_id, ID_TEXT_MAX),
+        task_id=short("taskId", request.task_id, ID_TEXT_MAX),
         task_attempt=request.task_attempt,
-        step_id=_short("stepId", request.step_id, text.STEP_ID_MAX),
+        step_id=short("stepId", request.step_id, text.STEP_ID_MAX),
         step_attempt=request.step_attempt,
-        execution_id=_short("executionId", request.execution_id, ID_TEXT_MAX),
-        operation_code=_short("operationCode", request.operation_code, text.CODE_MAX),
-        producer_id=_short("producerId", request.producer_id, text.CODE_MAX),
-        task_type=_short("taskType", request.task_type, text.CODE_MAX),
+        execution_id=short("executionId", request.execution_id, ID_TEXT_MAX),
+        operation_code=short("operationCode", request.operation_code, text.CODE_MAX),
+        producer_id=short("producerId", request.producer_id, text.CODE_MAX),
+        task_type=short("taskType", request.task_type, text.CODE_MAX),
     )
 
 
-def _short(path: str, value: str, limit: int) -> str:
+def short(path: str, value: str, limit: int) -> str:
     """Bounded, so that it may stand in logs; whether it matches is a guard's question."""
     if len(value) > limit:
         raise invalid(path, f"has {len(value)} characters, at most {limit} are allowed")
@@ -68,52 +68,57 @@ def _short(path: str, value: str, limit: int) -> str:
 
 
 def _content(request: report_service_pb2.ReportEventRequest) -> EventContent:
-    event_type = _event_type(request.event_type)
+    event_type = event_type_of(request.event_type)
     return EventContent(
         event_id=text.check_id("eventId", request.event_id, text.EVENT_ID_MAX),
         event_type=event_type,
-        source_seq=_sequence(request.source_seq),
+        source_seq=sequence_of(request.source_seq),
         business_status=text.check_optional_id("businessStatus", request.business_status, text.BUSINESS_STATUS_MAX),
         occurred_at=from_timestamp("occurredAt", request.occurred_at) if request.HasField("occurred_at") else None,
         duration_ms=whole_milliseconds("durationMs", request.duration_ms) if request.HasField("duration_ms") else None,
-        duration_source=_duration_source(request.duration_source),
-        progress=_progress(request.progress) if request.HasField("progress") else None,
+        duration_source=duration_source_of(request.duration_source),
+        progress=progress_of(request.progress) if request.HasField("progress") else None,
         progress_seq=request.progress_seq,
         phase_code=text.check_text("phaseCode", request.phase_code, text.CODE_MAX),
         phase_label=text.check_text("phaseLabel", request.phase_label, text.LABEL_MAX),
-        data=_data(request.data) if request.HasField("data") else None,
-        error=_error(request, event_type),
+        data=data_of(request.data) if request.HasField("data") else None,
+        error=error_of(request, event_type),
         failed_step_id=text.check_step_id("failedStepId", request.failed_step_id) if request.failed_step_id else "",
         reason=text.check_text("reason", request.reason, text.DECISION_REASON_MAX),
     )
 
 
-def _event_type(number: int) -> EventType:
+def event_type_of(number: int) -> EventType:
+    """The event type of its wire number. Raises RefusedError INVALID_ARGUMENT."""
     if number == common_pb2.EVENT_TYPE_UNSPECIFIED:
         raise invalid("eventType", "is required")
     return EventType(enum_name("eventType", common_pb2.EventType.DESCRIPTOR, number))
 
 
-def _sequence(number: int) -> int:
+def sequence_of(number: int) -> int:
+    """A sequence number from 1. Raises RefusedError INVALID_ARGUMENT."""
     if not 1 <= number <= MAX_SEQUENCE:
         raise invalid("sourceSeq", "must be at least 1")
     return number
 
 
-def _duration_source(number: int) -> DurationSource | None:
+def duration_source_of(number: int) -> DurationSource | None:
+    """The source of a duration; None when not told. Raises RefusedError INVALID_ARGUMENT."""
     if number == common_pb2.DURATION_SOURCE_UNSPECIFIED:
         return None
     return DurationSource(enum_name("durationSource", common_pb2.DurationSource.DESCRIPTOR, number))
 
 
-def _progress(progress: common_pb2.Progress) -> Progress:
+def progress_of(progress: common_pb2.Progress) -> Progress:
+    """The progress, finite and within its total. Raises RefusedError INVALID_ARGUMENT."""
     current, total = finite("progress.current", progress.current), finite("progress.total", progress.total)
     if 0 < total < current:
         raise invalid("progress.current", "may not exceed the total")
     return Progress(current, total, text.check_text("progress.unit", progress.unit, text.UNIT_MAX))
 
 
-def _data(data: report_service_pb2.EventData) -> EventData:
+def data_of(data: report_service_pb2.EventData) -> EventData:
+    """The data with what is wrong with it, which a guard tells in its place (E-2)."""
     schema = text.check_id("data.schema", data.schema, text.CODE_MAX)
     wire = data.value.SerializeToString(deterministic=True)
     fault = find_data_fault(data.value, len(wire))
@@ -121,7 +126,10 @@ def _data(data: report_service_pb2.EventData) -> EventData:
     return EventData(schema, wire, value=value, fault=fault)
 
 
-def _error(request: report_service_pb2.ReportEventRequest, event_type: EventType) -> ReportedError | None:
+def error_of(
+    request: report_service_pb2.ReportEventRequest | report_service_pb2.CompactEvent, event_type: EventType
+) -> ReportedError | None:
+    """The failure, which STEP_FAILED and TASK_FAILED must have. Raises RefusedError INVALID_ARGUMENT."""
     if not request.HasField("error"):
         if event_type in ERROR_EVENTS:
             raise invalid("error", f"is required for {event_type}")

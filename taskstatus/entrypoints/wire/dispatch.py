@@ -8,6 +8,7 @@ from typing import Protocol
 from google.protobuf.message import Message
 
 from taskstatus.application.access import check_access
+from taskstatus.application.identity import Identity
 from taskstatus.application.ports_clock import Clock
 from taskstatus.application.ports_credentials import IdentityVerifier
 from taskstatus.application.ports_store import StoreUnavailableError
@@ -25,6 +26,14 @@ class CallObserver(Protocol):
 
     def call_ended(self, transport: str, method: str, status: str, seconds: float) -> None:
         """One call was answered with ``OK``, a reason, or INTERNAL."""
+        ...
+
+
+class Authenticate(Protocol):
+    """Who calls, and whether they may; for transports that do not go through the dispatcher."""
+
+    async def __call__(self, method: str, call: CallInfo) -> Identity:
+        """The verified caller of ``taskstatus.v1.<Service>/<Method>``. Raises RefusedError."""
         ...
 
 
@@ -53,11 +62,16 @@ class Dispatcher:
             seconds = self._clock.monotonic_seconds() - call.received_monotonic
             self._observer.call_ended(call.transport, method, status, seconds)
 
-    async def _serve(self, method: str, request: Message, call: CallInfo) -> Message:
+    async def authenticate(self, method: str, call: CallInfo) -> Identity:
+        """The verified caller, who may use the method. Raises RefusedError."""
         if not call.bearer_token:
             raise missing_bearer()
         identity = await self._verifier.verify(call.bearer_token)
         check_access(method, identity)
+        return identity
+
+    async def _serve(self, method: str, request: Message, call: CallInfo) -> Message:
+        identity = await self.authenticate(method, call)
         try:
             return await self._handlers[method](request, identity, call)
         except StoreUnavailableError as error:

@@ -7,7 +7,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 from taskstatus_pb.v1 import (
+    admin_service_pb2,
     bind_execution_service_pb2,
+    heartbeat_service_pb2,
     query_service_pb2,
     realtime_service_pb2,
     register_service_pb2,
@@ -23,8 +25,11 @@ from taskstatus.domain.text import EVENT_ID_MAX, is_refused_id
 from taskstatus.domain.verdicts import result_or_raise
 from taskstatus.entrypoints.wire import decode, encode, encode_view
 from taskstatus.entrypoints.wire.call import CallInfo
-from taskstatus.entrypoints.wire.compact import to_full_form
+from taskstatus.entrypoints.wire.compact import to_compact_draft
 from taskstatus.entrypoints.wire.decode_event import to_event_draft
+from taskstatus.entrypoints.wire.decode_heartbeat import to_beat_drafts
+from taskstatus.entrypoints.wire.encode_admin import stuck_listing
+from taskstatus.entrypoints.wire.encode_heartbeat import heartbeat_results
 from taskstatus.entrypoints.wire.trace import trace_id_of
 
 MAX_BATCH_EVENTS = 500
@@ -50,11 +55,13 @@ class Handlers:
             "taskstatus.v1.ReportService/ReportEvent": self.report_event,
             "taskstatus.v1.ReportService/BatchReportEvents": self.batch_report_events,
             "taskstatus.v1.ReportService/BatchReportCompactEvents": self.batch_report_compact_events,
+            "taskstatus.v1.HeartbeatService/BatchHeartbeat": self.batch_heartbeat,
             "taskstatus.v1.BindExecutionService/BindExecution": self.bind_execution,
             "taskstatus.v1.QueryService/GetTask": self.get_task,
             "taskstatus.v1.QueryService/ListTaskEvents": self.list_task_events,
             "taskstatus.v1.RealtimeService/GetSession": self.get_session,
             "taskstatus.v1.RealtimeService/CreateSubscriptionToken": self.create_subscription_token,
+            "taskstatus.v1.AdminService/ListStuckTasks": self.list_stuck_tasks,
         }
 
     async def create_workflow(
@@ -115,6 +122,11 @@ class Handlers:
         verdicts = await self._service.reporting.report_all([draft for _, draft in items])
         return [encode.batch_result(event_id, verdict) for (event_id, _), verdict in zip(items, verdicts, strict=True)]
 
+    async def batch_heartbeat(
+        self, request: heartbeat_service_pb2.BatchHeartbeatRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        return heartbeat_results(await self._service.heartbeats.beat_all(to_beat_drafts(request, caller, call)))
+
     async def bind_execution(
         self, request: bind_execution_service_pb2.BindExecutionRequest, caller: ServiceIdentity, call: CallInfo
     ) -> Message:
@@ -143,6 +155,12 @@ class Handlers:
     ) -> Message:
         return encode.channel_token(await self._service.realtime.subscription(caller, request.task_id))
 
+    async def list_stuck_tasks(
+        self, request: admin_service_pb2.ListStuckTasksRequest, caller: ServiceIdentity, call: CallInfo
+    ) -> Message:
+        administration = self._service.administration
+        return stuck_listing(await administration.stuck_tasks(caller, request.limit, request.cursor))
+
 
 _Item = tuple[str, EventDraft | UndecodedEvent]
 """(event id as sent, the draft or why there is none)."""
@@ -152,18 +170,19 @@ def _full(event: report_service_pb2.ReportEventRequest, caller: ServiceIdentity,
     try:
         return event.event_id, to_event_draft(event, caller, call)
     except RefusedError as refusal:
-        return event.event_id, _undecoded(event.event_id, refusal, caller, call)
+        return event.event_id, undecoded(event.event_id, refusal, caller, call)
 
 
 def _compact(event: report_service_pb2.CompactEvent, caller: ServiceIdentity, call: CallInfo) -> _Item:
+    event_id = event.event_id.hex()
     try:
-        return _full(to_full_form(event), caller, call)
+        return event_id, to_compact_draft(event, caller, call)
     except RefusedError as refusal:
-        event_id = event.event_id.hex()
-        return event_id, _undecoded(event_id, refusal, caller, call)
+        return event_id, undecoded(event_id, refusal, caller, call)
 
 
-def _undecoded(event_id: str, refusal: RefusedError, caller: ServiceIdentity, call: CallInfo) -> UndecodedEvent:
+def undecoded(event_id: str, refusal: RefusedError, caller: ServiceIdentity, call: CallInfo) -> UndecodedEvent:
+    """The item of an event that could not be decoded."""
     kept_id = "" if is_refused_id(event_id, EVENT_ID_MAX) else event_id
     return UndecodedEvent(caller, call.transport, kept_id, refusal, call.received_unix, trace_id_of(call.traceparent))
 

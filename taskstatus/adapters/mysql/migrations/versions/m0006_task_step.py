@@ -1,4 +1,8 @@
-"""task_step: one row per step attempt; an execution is its row here."""
+"""task_step: one row per step attempt; an execution is its row here.
+
+``waiting_execution`` is the execution while it is activated and neither started nor ended: such ids go by the time of
+activation, so that work which nobody takes up is found by one index (H-8). No statement writes it.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +64,12 @@ CREATE TABLE IF NOT EXISTS task_step (
     duration_ms BIGINT UNSIGNED NULL,
     duration_source VARBINARY(32) NULL,
     write_count BIGINT UNSIGNED NOT NULL,
+    waiting_execution BINARY(16) GENERATED ALWAYS AS (
+        CASE WHEN started_at IS NULL AND finished_at IS NULL AND superseded = 0 THEN execution_id END
+    ) STORED,
     PRIMARY KEY (task_id, task_attempt, step_id, attempt),
-    UNIQUE KEY task_step_execution (execution_id)
+    UNIQUE KEY task_step_execution (execution_id),
+    KEY task_step_waiting (waiting_execution)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 """
 
