@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.memory.health import MemoryOverdueLeases, MemoryStuckWork
+from taskstatus.adapters.memory.lease_store import MemoryLeaseStore
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.adapters.mysql import rows_outbox
 from taskstatus.adapters.mysql.engine import Database
+from taskstatus.adapters.mysql.health_table import HealthTable
+from taskstatus.adapters.mysql.lease_table import LeaseTable
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
+from taskstatus.adapters.mysql.stuck_table import StuckTable
 from taskstatus.adapters.mysql.transactions import MySqlTaskStore
+from taskstatus.application.ports_health import OverdueLeases, StuckWork
+from taskstatus.application.ports_heartbeats import LeaseStore
 from taskstatus.application.ports_store import TaskReader, TaskStore, TransactionAttempt, WriteTransaction
 from taskstatus.domain.ids import ExecutionId, TaskId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.records import ChangeSet, OutboxRecord
 
@@ -32,6 +40,10 @@ class Backend:
     outbox: Callable[[], Awaitable[list[OutboxRecord]]]
     leases: Callable[[], Awaitable[Leases]]
     run_outcome: Callable[[TaskId, int], Awaitable[Lifecycle | None]]
+    lease_store: LeaseStore
+    lease_states: Callable[[], Awaitable[dict[ExecutionId, LeaseState]]]
+    overdue: OverdueLeases
+    stuck: StuckWork
 
     async def write(self, *parts: ChangeSet) -> None:
         """Commit change sets, each in a transaction of its own."""
@@ -60,7 +72,12 @@ def memory_backend() -> Backend:
         outcome = store.tables.runs[(task_id, attempt)].outcome
         return None if outcome is None else outcome.lifecycle
 
-    return Backend(store, MemoryTaskReader(store), outbox, leases, run_outcome)
+    async def lease_states() -> dict[ExecutionId, LeaseState]:
+        return {execution_id: row.state for execution_id, row in store.tables.leases.items()}
+
+    reader = MemoryTaskReader(store)
+    overdue, stuck = MemoryOverdueLeases(store), MemoryStuckWork(store)
+    return Backend(store, reader, outbox, leases, run_outcome, MemoryLeaseStore(store), lease_states, overdue, stuck)
 
 
 def mysql_backend(database: Database) -> Backend:
@@ -86,7 +103,14 @@ def mysql_backend(database: Database) -> Backend:
         (value,) = (await _query(database, statement, (task_id, attempt)))[0]
         return None if value is None else Lifecycle(value.decode())
 
-    return Backend(store, MySqlTaskReader(database.reader), outbox, leases, run_outcome)
+    async def lease_states() -> dict[ExecutionId, LeaseState]:
+        names = [field.name for field in fields(LeaseState)]
+        rows = await _query(database, f"SELECT {','.join(names)} FROM task_execution_lease")
+        return {ExecutionId(row[0]): LeaseState(*row) for row in rows}
+
+    reader = MySqlTaskReader(database.reader)
+    table, overdue, stuck = LeaseTable(store, reader), HealthTable(reader), StuckTable(reader)
+    return Backend(store, reader, outbox, leases, run_outcome, table, lease_states, overdue, stuck)
 
 
 async def _query(database: Database, statement: str, parameters: tuple[Any, ...] = ()) -> Sequence[Any]:

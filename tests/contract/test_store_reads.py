@@ -102,3 +102,20 @@ async def test_q2_as_of_is_not_before_the_commit_it_shows(backend: Backend) -> N
     await backend.write(records.creation(workflow, (task, [])), ChangeSet())
     views = await backend.reader.task_views([task.envelope.task_id], with_trigger=False)
     assert views[task.envelope.task_id].as_of >= before
+
+
+async def test_t2_states_of_many_executions_come_in_one_answer(backend: Backend) -> None:
+    workflow = records.workflow()
+    task, other = records.task(workflow.workflow_id), records.task(workflow.workflow_id, "task-2")
+    steps = [records.step(task, 1), records.step(task, 2), records.step(other, 1)]
+    await backend.write(records.creation(workflow, (task, steps[:2]), (other, steps[2:])))
+    ids = [records.execution_of(step) for step in steps]
+    unknown = ExecutionId(records.new_id())
+
+    states = await backend.reader.execution_states([*ids, unknown, ids[0]])
+
+    assert states.keys() == set(ids)
+    for execution_id, step in zip(ids, steps, strict=True):
+        assert states[execution_id] == await backend.reader.execution_state(execution_id)
+        assert states[execution_id][1] == step
+    assert await backend.reader.execution_states([]) == {}

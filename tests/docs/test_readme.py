@@ -73,6 +73,21 @@ async def test_readme_worker_and_coordinator_finish_a_task() -> None:
     assert all(page.parsed for page in pages)
 
 
+async def test_readme_worker_reports_many_executions_on_one_stream() -> None:
+    names = snippets()
+
+    async def send(message: dict[str, Any]) -> None:
+        await names["work_on_many"](fake.target, lambda: "parse-worker", [message], parse)
+
+    async def parse(execution: Any) -> None:
+        await execution.progress(1, 1, "page")
+
+    async with FakeTaskStatus() as fake:
+        await names["start"](fake.target, lambda: "document-service", send)
+        assert fake.reported(task_of(fake)) == ["STEP_STARTED", "STEP_PROGRESS", "STEP_COMPLETED", "TASK_COMPLETED"]
+        assert fake.streams.opened == 1
+
+
 async def test_readme_worker_reports_an_exception_as_failure() -> None:
     async with FakeTaskStatus() as fake:
         with pytest.raises(ValueError, match="damaged"):

@@ -46,7 +46,9 @@ async def target(database_url: str, dev_keys: DevKeys) -> AsyncIterator[Target]:
     """The service, reached by real gRPC and by its REST application."""
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(open_service(settings_for(database_url, dev_keys)))
-        server = GrpcServer(GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock)
+        server = GrpcServer(
+            GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock, service.streams
+        )
         port = await server.start()
         stack.push_async_callback(server.stop)
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from taskstatus_pb.v1 import (
     bind_execution_service_pb2,
     common_pb2,
+    heartbeat_service_pb2,
     query_service_pb2,
     realtime_service_pb2,
     register_service_pb2,
@@ -108,6 +109,14 @@ def registration(live: Live) -> register_service_pb2.RegisterExecutionRequest:
     )
 
 
+def on_stream(live: Live) -> report_service_pb2.CompactEvent:
+    """A progress of the execution that the stream bound first."""
+    event = compact(live)
+    event.ClearField("execution_handle")
+    event.stream_execution_key = 1
+    return event
+
+
 GOOD: Mapping[str, Callable[[Live], Message]] = {
     "taskstatus.v1.RegisterService/CreateWorkflow": lambda _: workflow_request(task_spec()),
     "taskstatus.v1.RegisterService/CreateTask": lambda live: register_service_pb2.CreateTaskRequest(
@@ -125,8 +134,19 @@ GOOD: Mapping[str, Callable[[Live], Message]] = {
     "taskstatus.v1.ReportService/BatchReportCompactEvents": (
         lambda live: report_service_pb2.BatchReportCompactEventsRequest(events=[compact(live)])
     ),
+    "taskstatus.v1.HeartbeatService/BatchHeartbeat": lambda live: heartbeat_service_pb2.BatchHeartbeatRequest(
+        heartbeats=[
+            heartbeat_service_pb2.Heartbeat(execution_handle=live.context.execution_handle, heartbeat_seq=1),
+            heartbeat_service_pb2.Heartbeat(execution_token=live.context.execution_token, heartbeat_seq=2),
+        ]
+    ),
     "taskstatus.v1.BindExecutionService/BindExecution": lambda live: bind_execution_service_pb2.BindExecutionRequest(
         execution_token=live.context.execution_token
+    ),
+    "taskstatus.v1.BindExecutionService/StreamExecutions": (
+        lambda live: bind_execution_service_pb2.StreamExecutionsRequest(
+            correlation=2, report=bind_execution_service_pb2.StreamReport(events=[on_stream(live)])
+        )
     ),
     "taskstatus.v1.QueryService/GetTask": lambda live: query_service_pb2.GetTaskRequest(task_id=live.task_id),
     "taskstatus.v1.QueryService/ListTaskEvents": lambda live: query_service_pb2.ListTaskEventsRequest(

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from taskstatus.adapters.canonical import canonicalize
-from taskstatus.application import executions, query, register
+from taskstatus.application import call_group, executions, query, register
 from taskstatus.application.access import check_access, roles_of
-from taskstatus.application.call_group import CallGroup
+from taskstatus.application.call_group import CallGroup, StreamGroup
 from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands
 from taskstatus.application.identity import Identity, ServiceIdentity, UserIdentity
@@ -207,6 +207,10 @@ def _own_roles(original: Change, caller: Identity) -> Any:
     return caller.roles if isinstance(caller, ServiceIdentity) else original(caller)
 
 
+def _only_open_failures(_: Change, self: Any, position: int) -> bool:
+    return self.failed_at is not None and position > self.failed_at
+
+
 def _whole_call_broken(_: Change, self: Any, stream: bytes, position: int | None = None) -> bool:
     return bool(self._broken_at)
 
@@ -292,6 +296,9 @@ RULES: dict[str, dict[str, tuple[str, Apply]]] = {
         "a service may be a user": (NAMES, around(roles_of, _own_roles)),
         "items go on after a failure": ("E-10", method(CallGroup, "is_broken", always(False))),
         "a failure is not kept": ("E-10", method(CallGroup, "break_stream", always(None))),
+        "a stream's items go on after a failure": ("E-10", method(StreamGroup, "is_broken", always(False))),
+        "a stream is never mended": ("E-10", method(StreamGroup, "resume", always(None))),
+        "a stream forgets what still waits": ("E-10", method(call_group._Damage, "covers", _only_open_failures)),
         "a failure stops the whole call": ("E-10", method(CallGroup, "is_broken", _whole_call_broken)),
         **{
             f"whether {reason} stops the execution": ("E-10", set_member(lanes._BREAKING, reason))

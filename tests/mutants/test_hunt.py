@@ -13,6 +13,7 @@ import pytest
 from taskstatus.application.access import METHOD_ROLES
 from taskstatus.application.identity import Role
 from taskstatus.domain.guards import GUARDS
+from taskstatus.domain.health_guards import HEALTH_GUARDS
 from taskstatus.domain.lifecycle import Lifecycle
 from tests.mutants.catalogue import all_mutants
 from tests.mutants.mutant import name_prefix
@@ -101,5 +102,6 @@ def test_every_guard_and_every_cell_of_the_tables_has_its_mutant() -> None:
     methods = [method.rpartition(".")[2] for method in METHOD_ROLES]
 
     assert {f"guard: {guard.name}: off" for guard in GUARDS} <= labels
+    assert {f"health guard: {guard.name}: off" for guard in HEALTH_GUARDS} <= labels
     assert {f"lifecycle: move {source} → {target}" for source, target in product(Lifecycle, Lifecycle)} <= labels
     assert {f"role matrix: {method} × {role}" for method, role in product(methods, Role)} <= labels

@@ -20,6 +20,7 @@ from taskstatus.entrypoints.grpc.server import GrpcConfig, GrpcServer
 from tests.integration.service.conftest import settings_for
 from tests.parity.definition import publish
 from tests.parity.forging import Forger
+from tests.parity.stream_line import StreamLines
 from tests.parity.transports import Lines
 from tests.support.clients import COORDINATOR, WORKER, Caller, Tokens
 
@@ -63,7 +64,9 @@ async def theatre(database_url: str, dev_keys: DevKeys) -> AsyncIterator[Theatre
         stack.push_async_callback(database.dispose)
         await publish(database)
         service = await stack.enter_async_context(open_service(settings_for(database_url, dev_keys)))
-        server = GrpcServer(GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock)
+        server = GrpcServer(
+            GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock, service.streams
+        )
         port = await server.start()
         stack.push_async_callback(server.stop)
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
@@ -72,4 +75,6 @@ async def theatre(database_url: str, dev_keys: DevKeys) -> AsyncIterator[Theatre
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://rest.test")
         )
         callers = callers_of(channel, Tokens(dev_keys.identity_file))
-        yield Theatre(Lines(channel, rest), callers, Forger(dev_keys.execution_keys_file), database)
+        streams = StreamLines(channel)
+        stack.push_async_callback(streams.close)
+        yield Theatre(Lines(channel, rest, streams), callers, Forger(dev_keys.execution_keys_file), database)

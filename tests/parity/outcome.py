@@ -15,7 +15,7 @@ from taskstatus_pb.v1 import common_pb2
 OK = "OK"
 _IDS_AND_TIMES = ("taskId", "committedAt")
 _CODE_NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
-_METHOD = re.compile(r"\b(?:ReportEvent|BatchReportEvents|BatchReportCompactEvents)\b")
+_METHOD = re.compile(r"\b(?:ReportEvent|BatchReportEvents|BatchReportCompactEvents|StreamExecutions)\b")
 _SILENT = "REASON_UNSPECIFIED"
 
 

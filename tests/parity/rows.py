@@ -23,8 +23,12 @@ _KEY_OF_TABLE = {
     "task_execution_lease": "task_id",
     "task_outbox": "aggregate_id",
 }
-_APART = frozenset({"traceparent", "trace_id", "elapsedMs", "totalDurationMs", "committed_at", "write_count"})
-"""Trace context is outside the content (E-3); a row is written once a commit, however many events that has; times."""
+_APART = frozenset(
+    {"traceparent", "trace_id", "elapsedMs", "totalDurationMs", "committed_at", "write_count"}
+    | {"last_heartbeat_at", "deadline_at"}
+)
+"""Trace context is outside the content (E-3); a row is written once a commit, however many events that has; times; and
+signs of life, accepted progress among them, are persisted some time later (H-2, H-7)."""
 _MEASURED = {
     ("duration_source", b"SERVER_WALL_CLOCK"): "duration_ms",
     ("durationSource", "SERVER_WALL_CLOCK"): "durationMs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -64,6 +64,12 @@ class Revoke:
 
 
 Preparation = Sent | Activate | Revoke
+REVOKE = (
+    "UPDATE task_step SET generation = generation + 1 WHERE task_id = %s",
+    "UPDATE task SET row_revision = row_revision + 1 WHERE id = %s",
+)
+"""Every writer of a task's rows raises its revision."""
+OnActivated = Callable[[str], Awaitable[object]]
 
 
 def data(schema: str, **value: Any) -> report_service_pb2.EventData:
@@ -132,9 +138,14 @@ def _binding(context: common_pb2.ExecutionContext) -> dict[str, Any]:
 
 
 async def set_stage(
-    callers: Mapping[str, Caller], forger: Forger, writer: AsyncEngine, now: datetime, before: tuple[Preparation, ...]
+    callers: Mapping[str, Caller],
+    forger: Forger,
+    writer: AsyncEngine,
+    now: datetime,
+    before: tuple[Preparation, ...],
+    on_activated: OnActivated | None = None,
 ) -> Stage:
-    """A new workflow with its one task, brought to where the case begins."""
+    """A new workflow with its one task, brought to where the case begins; ``on_activated`` sees each new handle."""
     coordinator = callers["coordinator"]
     spec = task_spec(
         client_task_key="parity", task_type="contract", known_steps=[step(STEP_ID, operation_code=OPERATION)]
@@ -146,6 +157,8 @@ async def set_stage(
     stage = Stage(created.workflow_id, created.tasks[0].task_id, [], now, forger)
     for action in before:
         await _carry_out(action, stage, callers, writer)
+        if isinstance(action, Activate) and on_activated is not None:
+            await on_activated(stage.contexts[-1].execution_handle)
     return stage
 
 
@@ -159,9 +172,10 @@ async def _carry_out(action: Preparation, stage: Stage, callers: Mapping[str, Ca
             response = await coordinator.call(coordinator.register.ActivateStep, request)
             stage.contexts.append(response.context)
         case Revoke():
-            statement = "UPDATE task_step SET generation = generation + 1 WHERE task_id = %s"
+            task_id = bytes.fromhex(stage.task_id.removeprefix("task_"))
             async with writer.connect() as connection:
-                await connection.exec_driver_sql(statement, (bytes.fromhex(stage.task_id.removeprefix("task_")),))
+                for statement in REVOKE:
+                    await connection.exec_driver_sql(statement, (task_id,))
         case Sent():
             caller = callers[action.by]
             form: Form = "handle" if expressible(action, "handle") else "full"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -16,7 +17,10 @@ from tests.parity.transports import TRANSPORTS, is_compact
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-COMPACT_ONLY = "gRPC compact batch"
+STREAM = "gRPC stream"
+COMPACT_ONLY = ("gRPC compact batch", STREAM)
+BOUND_BY_NOBODY = frozenset({"other tenant", "other producer", "coordinator", "other coordinator"})
+"""They could not bind the execution in the first place; its refusal is told before an event could be."""
 ONE_BY_ONE = ("gRPC", "REST")
 
 
@@ -68,10 +72,21 @@ async def prepare(theatre: Theatre, case: Case) -> list[Sending]:
     if case.in_one_call:
         pairs = [(transport, form) for transport, form in pairs if transport not in ONE_BY_ONE]
     pairs = [pair for pair in pairs if all(expressible(sent, pair[1]) for sent in case.events)]
+    if {sent.by for sent in case.events} & BOUND_BY_NOBODY:
+        pairs = [pair for pair in pairs if pair[0] != STREAM]
+    pairs = [pair for pair in pairs if pair != (STREAM, "full")]
+    writer, worker = theatre.database.writer, theatre.callers["worker"].token
     stages = await asyncio.gather(
         *(
-            set_stage(theatre.callers, theatre.forger, theatre.database.writer, now, case.before)
-            for _ in range(len(pairs))
+            set_stage(
+                theatre.callers,
+                theatre.forger,
+                writer,
+                now,
+                case.before,
+                partial(theatre.lines.streams.bind, worker) if transport == STREAM else None,
+            )
+            for transport, _ in pairs
         )
     )
     sendings = [
@@ -81,7 +96,7 @@ async def prepare(theatre: Theatre, case: Case) -> list[Sending]:
     return [
         sending
         for sending in sendings
-        if sending.transport != COMPACT_ONLY
+        if sending.transport not in COMPACT_ONLY
         or all(is_compact(build(sent, sending.stage, sending.form)) for sent in case.events)
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import grpc.aio
 import httpx
@@ -16,12 +16,15 @@ from taskstatus_pb.v1 import common_pb2
 from gateway_rest.app import RestSettings, create_app
 from scripts.stack.devkeys import DevKeys
 from taskstatus.adapters.clock import SystemClock
-from taskstatus.application.identity import Role
+from taskstatus.application.identity import Identity, Role
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
 from taskstatus.entrypoints.grpc.server import GrpcConfig, GrpcServer
+from taskstatus.entrypoints.grpc.stream_config import StreamConfig, StreamParts
+from taskstatus.entrypoints.grpc.stream_server import StreamServer
 from taskstatus.entrypoints.wire.call import CallInfo
 from tests.parity.outcome import Outcome
+from tests.parity.stream_line import StreamLines
 from tests.parity.transports import TRANSPORTS, Lines, Request
 from tests.support.clients import WORKER, Tokens
 
@@ -43,12 +46,21 @@ FAULTS: Mapping[str, tuple[Exception, Reason, float | None]] = {
 
 @dataclass
 class Failing:
-    """A dispatch that fails as it is told."""
+    """A dispatch, and an authentication of streams, that fail as they are told."""
 
     error: Exception
 
     async def __call__(self, method: str, request: Message, call: CallInfo) -> Message:
         raise self.error
+
+    async def authenticate(self, method: str, call: CallInfo) -> Identity:
+        raise self.error
+
+    def call_ended(self, transport: str, method: str, status: str, seconds: float) -> None:
+        """Of no interest here."""
+
+    def streams_open(self, streams: int, executions: int) -> None:
+        """Of no interest here."""
 
 
 @pytest.fixture
@@ -57,14 +69,16 @@ async def failing_lines() -> AsyncIterator[tuple[Failing, Lines]]:
     failing = Failing(RuntimeError())
     async with AsyncExitStack() as stack:
         clock = SystemClock()
-        server = GrpcServer(GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), failing, clock)
+        parts = StreamParts(*(cast(Any, None) for _ in range(5)), clock, StreamConfig())
+        streams = StreamServer(parts, failing.authenticate, failing)
+        server = GrpcServer(GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), failing, clock, streams)
         port = await server.start()
         stack.push_async_callback(server.stop)
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
         app = create_app(failing, clock, lambda: True, RestSettings())
         transport = httpx.ASGITransport(app)
         rest = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://rest.test"))
-        yield failing, Lines(channel, rest)
+        yield failing, Lines(channel, rest, StreamLines(channel))
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -16,6 +16,7 @@ from taskstatus_pb.v1 import report_service_pb2
 from gateway_rest.problems import HTTP_MAPPINGS, PROBLEM_MEDIA_TYPE
 from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
 from tests.parity.outcome import OK, Outcome, answered, as_document, item_refused, json_item_refused, sentence
+from tests.parity.stream_line import StreamLines
 from tests.support.clients import Caller, refusal_of
 
 Request = report_service_pb2.ReportEventRequest
@@ -28,6 +29,7 @@ class Lines:
 
     channel: grpc.aio.Channel
     rest: httpx.AsyncClient
+    streams: StreamLines
 
 
 Transport = Callable[[Lines, str, Requests], Awaitable[list[Outcome]]]
@@ -54,6 +56,15 @@ async def grpc_compact(lines: Lines, token: str, events: Requests) -> list[Outco
     return await _batch(caller, caller.report_service.BatchReportCompactEvents, request, len(events))
 
 
+async def grpc_stream(lines: Lines, token: str, events: Requests) -> list[Outcome]:
+    """StreamExecutions, in one frame."""
+    handles, compact = [event.execution_handle for event in events], [compact_of(event) for event in events]
+    try:
+        return await lines.streams.report(token, handles, compact)
+    except grpc.aio.AioRpcError as error:
+        return [refused_by_grpc(error)] * len(events)
+
+
 async def rest_single(lines: Lines, token: str, events: Requests) -> list[Outcome]:
     """``POST /internal/v1/task-events``, one request after the other."""
     return [await rest_call(lines.rest, token, "/internal/v1/task-events", json_of(event)) for event in events]
@@ -75,6 +86,7 @@ TRANSPORTS: Mapping[str, Transport] = {
     "gRPC": grpc_unary,
     "gRPC batch": grpc_batch,
     "gRPC compact batch": grpc_compact,
+    "gRPC stream": grpc_stream,
     "REST": rest_single,
     "REST batch": rest_batch,
 }

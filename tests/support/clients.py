@@ -13,8 +13,10 @@ import grpc.aio
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from taskstatus_pb.v1 import (
+    admin_service_pb2_grpc,
     bind_execution_service_pb2_grpc,
     common_pb2,
+    heartbeat_service_pb2_grpc,
     query_service_pb2_grpc,
     realtime_service_pb2_grpc,
     register_service_pb2,
@@ -90,6 +92,8 @@ class Caller:
         self.register = register_service_pb2_grpc.RegisterServiceStub(self.channel)
         self.report_service = report_service_pb2_grpc.ReportServiceStub(self.channel)
         self.bind_service = bind_execution_service_pb2_grpc.BindExecutionServiceStub(self.channel)
+        self.heartbeats = heartbeat_service_pb2_grpc.HeartbeatServiceStub(self.channel)
+        self.admin = admin_service_pb2_grpc.AdminServiceStub(self.channel)
         self.query = query_service_pb2_grpc.QueryServiceStub(self.channel)
         self.realtime = realtime_service_pb2_grpc.RealtimeServiceStub(self.channel)
 

@@ -61,6 +61,9 @@ def lookups(sample: Filled) -> dict[str, tuple[str, tuple[Any, ...]]]:
     seen = flatten([(task.envelope.task_id, f"create-{task.envelope.client_task_key}") for task, _ in sample])
     by_id, by_execution = (*ids, *buckets), (*executions, *buckets)
     keys = [task.envelope.client_task_key for task, _ in sample]
+    values = (records.START, None, None, 1, records.START)
+    leased = [records.execution_of(steps[0]) for _, steps in sample]
+    changed, by_lease = flatten([(lease, value) for value in values for lease in leased]), (*leased, *buckets)
     return {
         "find_workflow_by_key": (hot_sql.FIND_WORKFLOW_BY_KEY, (records.TENANT, records.SCOPE, "w-7")),
         "lock_workflow": (hot_sql.LOCK_WORKFLOW, (first.workflow_id, first.bucket)),
@@ -76,6 +79,9 @@ def lookups(sample: Filled) -> dict[str, tuple[str, tuple[Any, ...]]]:
         "seen_events": (hot_sql.seen_events(count), (*seen, *buckets)),
         "cancel_unfinished_steps": (hot_sql.cancel_unfinished_steps(count), (*ends, *runs, *buckets)),
         "close_leases": (hot_sql.close_leases(count), by_execution),
+        "lock_leases": (hot_sql.lock_leases(count), by_lease),
+        "change_leases": (hot_sql.change_leases(count), (*changed, *by_lease)),
+        "standings": (hot_sql.standings(count), by_execution),
         "close_leases_of_runs": (hot_sql.close_leases_of_runs(count), (*ends, *runs, *buckets)),
         "execution_bindings": (read_sql.execution_bindings(count), by_execution),
         "execution_state": (read_sql.EXECUTION_STATE, (executions[0], buckets[0])),

@@ -12,8 +12,9 @@ import pytest
 from taskstatus.adapters.mysql import hot_sql, read_sql
 from taskstatus.adapters.mysql.engine import Database, open_database
 from taskstatus.adapters.mysql.session import Session
-from taskstatus.adapters.mysql.statements import MAX_KEYS
+from taskstatus.adapters.mysql.statements import MAX_KEYS, flatten
 from taskstatus.adapters.mysql.write_transaction import MySqlWriteTransaction
+from taskstatus.application.ports_heartbeats import MAX_PERSISTED_BEATS
 from taskstatus.domain.records import ChangeSet
 from taskstatus.domain.state import StepState, TaskState
 from tests.contract import records
@@ -89,6 +90,23 @@ async def test_view_reads_the_trigger_by_its_key_and_not_all_events(database: Da
     plans = await _explain(database, statement, parameters)
 
     assert [(plan["table"], plan["key_len"]) for plan in plans] == [("task", "16"), ("task_event_log", "24")]
+
+
+@pytest.mark.parametrize("count", [1, 3, MAX_PERSISTED_BEATS])
+async def test_h2_beats_are_written_by_key_and_lock_their_leases_only(
+    database: Database, filled: Filled, count: int
+) -> None:
+    sample = filled[:: len(filled) // count][:count]
+    beats = [(steps[0].bucket, records.execution_of(steps[0]), 1, 5, 15, 60) for _, steps in sample]
+    statement, parameters = hot_sql.persist_beats(count), flatten(sorted(beats, key=lambda beat: beat[1]))
+
+    plans = await _explain(database, statement, parameters)
+
+    (lease,) = [plan for plan in plans if plan["table"] == "task_execution_lease"]
+    assert (lease["type"], lease["key"], lease["key_len"]) == ("const" if count == 1 else "eq_ref", "PRIMARY", "16")
+    others = {plan["table"] for plan in plans} - {"task_execution_lease", None}
+    assert all(str(table).startswith("<") or table == "beat" for table in others), plans
+    assert count == 1 or plans.index(lease) > 0, "the beats drive, so that leases are locked in their order"
 
 
 async def test_event_costs_the_same_row_reads_with_3_and_with_300_steps(database: Database, filled: Filled) -> None:

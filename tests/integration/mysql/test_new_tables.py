@@ -11,7 +11,16 @@ from tests.contract import records
 
 from .filling import lookups, write
 
-FORCED = ("lock_tasks", "executions", "step_attempts", "seen_events", "cancel_unfinished_steps", "close_leases")
+FORCED = (
+    "lock_tasks",
+    "executions",
+    "step_attempts",
+    "seen_events",
+    "cancel_unfinished_steps",
+    "close_leases",
+    "lock_leases",
+    "change_leases",
+)
 
 
 @pytest.mark.parametrize("name", FORCED)

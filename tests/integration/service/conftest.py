@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -13,7 +15,7 @@ from taskstatus.application.identity import Role
 from taskstatus.bootstrap import RunningService, open_service
 from taskstatus.entrypoints.grpc.server import GrpcConfig, GrpcServer
 from taskstatus.settings import Settings, load_settings
-from tests.support.clients import COORDINATOR, OWNER, WORKER, Caller, Tokens
+from tests.support.clients import COORDINATOR, OWNER, WORKER, Caller, Tokens, activate, new_task
 
 
 def settings_for(database_url: str, keys: DevKeys, **more: str) -> Settings:
@@ -36,6 +38,8 @@ class Site:
     service: RunningService
     channel: grpc.aio.Channel
     tokens: Tokens
+    target: str = ""
+    """Where it listens, for clients with channels of their own."""
 
     def caller(self, token: str) -> Caller:
         """A caller with any token."""
@@ -57,19 +61,25 @@ class Site:
         return self.caller(self.tokens.person(OWNER))
 
 
-OpenSite = Callable[[], Awaitable[Site]]
+async def activated(site: Site, **fields: object) -> Any:
+    """The context of a new task's first attempt."""
+    return await activate(site.coordinator, await new_task(site.coordinator, **fields))
+
+
+OpenSite = Callable[..., Awaitable[Site]]
+"""Settings by name, as text."""
 
 
 @pytest.fixture
 async def open_site(database_url: str, dev_keys: DevKeys) -> AsyncIterator[OpenSite]:
     """Opens replicas over the module's schema; all are closed at the end."""
-    from contextlib import AsyncExitStack
-
     async with AsyncExitStack() as stack:
 
-        async def open_one() -> Site:
-            service = await stack.enter_async_context(open_service(settings_for(database_url, dev_keys)))
-            server = GrpcServer(GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock)
+        async def open_one(**settings: str) -> Site:
+            service = await stack.enter_async_context(open_service(settings_for(database_url, dev_keys, **settings)))
+            server = GrpcServer(
+                GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock, service.streams
+            )
             port = await server.start()
             stack.push_async_callback(server.stop)
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
@@ -82,3 +92,23 @@ async def open_site(database_url: str, dev_keys: DevKeys) -> AsyncIterator[OpenS
 async def site(open_site: OpenSite) -> Site:
     """One replica."""
     return await open_site()
+
+
+OpenWith = Callable[..., Awaitable[Site]]
+
+
+@pytest.fixture
+async def open_with(database_url: str, dev_keys: DevKeys) -> AsyncIterator[OpenWith]:
+    """Opens replicas with settings of their own; all are closed at the end."""
+    async with AsyncExitStack() as stack:
+
+        async def open_one(**settings: str) -> Site:
+            service = await stack.enter_async_context(open_service(settings_for(database_url, dev_keys, **settings)))
+            config = GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0)
+            server = GrpcServer(config, service.dispatch, service.clock, service.streams)
+            target = f"127.0.0.1:{await server.start()}"
+            stack.push_async_callback(server.stop)
+            channel = await stack.enter_async_context(grpc.aio.insecure_channel(target))
+            return Site(service, channel, Tokens(dev_keys.identity_file), target)
+
+        yield open_one

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from taskstatus_pb.v1 import bind_execution_service_pb2 as pb
 from taskstatus_pb.v1 import common_pb2, query_service_pb2, report_service_pb2
 
 from scripts.stack import servers
@@ -19,6 +20,7 @@ from tests.integration.service.conftest import Site, settings_for
 from tests.support.clients import Tokens, activate, event_request, new_task, refusal_of
 from tests.support.commit_cutter import CommitCutter
 from tests.support.databases import create_schema, schema_url
+from tests.support.streams import StreamClient, compact, progress, reasons_of
 
 START = {"mysql": servers.start_mysql, "mariadb": servers.start_mariadb}
 
@@ -49,7 +51,9 @@ async def open_at(dev_keys: DevKeys) -> AsyncIterator[OpenAt]:
 
         async def open_one(url: str) -> Site:
             service = await stack.enter_async_context(open_service(settings_for(url, dev_keys)))
-            server = GrpcServer(GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock)
+            server = GrpcServer(
+                GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock, service.streams
+            )
             port = await server.start()
             stack.push_async_callback(server.stop)
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
@@ -164,3 +168,69 @@ async def test_n1_drain_commits_and_answers_what_was_accepted(
                 results = (await pending).results
                 await stopping
     assert results[0].response.task_version == 2
+
+
+async def test_e10_on_a_stream_what_failed_must_be_sent_again_before_what_came_after(
+    own_server: servers.RunningServer, own_url: str, open_at: OpenAt
+) -> None:
+    site = await open_at(own_url)
+    broken, other = [await activate(site.coordinator, await new_task(site.coordinator)) for _ in range(2)]
+    async with StreamClient(site.worker) as stream:
+        key, other_key = await stream.key_of(broken), await stream.key_of(other)
+        started, later = compact(key, common_pb2.STEP_STARTED, 1), progress(key, 2, 5)
+        own_server.kill9()
+        assert reasons_of(await stream.report(started, later)) == ["UNAVAILABLE", "UNAVAILABLE"]
+        own_server.restart()
+        results = await stream.report(later, compact(other_key, common_pb2.STEP_STARTED, 1))
+        assert reasons_of(results) == ["UNAVAILABLE", ""]
+        results = await stream.report(started, later)
+        assert [result.task_version for result in results] == [2, 3]
+
+
+async def test_e3_a_stream_cut_before_its_answer_gives_the_first_answer_to_the_next(
+    own_server: servers.RunningServer, own_url: str, open_at: OpenAt
+) -> None:
+    async with CommitCutter(own_server.port) as cutter:
+        site = await open_at(own_url.replace(f":{own_server.port}/", f":{cutter.port}/"))
+        context = await activate(site.coordinator, await new_task(site.coordinator))
+        async with StreamClient(site.worker) as stream:
+            key = await stream.key_of(context)
+            event = compact(key, common_pb2.STEP_STARTED, 1)
+            cutter.hold_commits()
+            await stream.send(report=pb.StreamReport(events=[event]))
+            await cutter.commit_held()
+        cutter.release_commits()
+        async with StreamClient(site.worker) as stream:
+            event.stream_execution_key = await stream.key_of(context)
+            (again,) = await stream.report(event)
+            following = await stream.report(progress(event.stream_execution_key, 2, 5))
+    assert (again.accepted, again.duplicate, again.task_version) == (True, True, 2)
+    assert following[0].task_version == 3
+
+
+async def test_n1_drain_commits_and_answers_what_a_stream_had_sent(
+    own_server: servers.RunningServer, own_url: str, dev_keys: DevKeys
+) -> None:
+    async with CommitCutter(own_server.port) as cutter:
+        url = own_url.replace(f":{own_server.port}/", f":{cutter.port}/")
+        async with open_service(settings_for(url, dev_keys)) as service:
+            config = GrpcConfig("127.0.0.1:0", drain_grace_seconds=20.0)
+            server = GrpcServer(config, service.dispatch, service.clock, service.streams)
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{await server.start()}") as channel:
+                site = Site(service, channel, Tokens(dev_keys.identity_file))
+                context = await activate(site.coordinator, await new_task(site.coordinator))
+                async with StreamClient(site.worker) as stream:
+                    key = await stream.key_of(context)
+                    cutter.hold_commits()
+                    pending = await stream.send(
+                        report=pb.StreamReport(events=[compact(key, common_pb2.STEP_STARTED, 1)])
+                    )
+                    await cutter.commit_held()
+                    stopping = asyncio.ensure_future(server.stop())
+                    await stream.going_away.wait()
+                    finishing = asyncio.ensure_future(stream.finish())
+                    cutter.release_commits()
+                    (result,) = (await pending).reported.results
+                    assert await finishing is grpc.StatusCode.OK
+                await stopping
+    assert result.task_version == 2

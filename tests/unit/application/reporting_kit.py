@@ -9,6 +9,7 @@ from typing import Any
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.definitions.schemas import CompiledSchemas
 from taskstatus.adapters.memory.audit import MemoryAudit
+from taskstatus.adapters.memory.renewal import MemoryRenewal
 from taskstatus.application.call_group import CallGroup
 from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import BoundExecution
@@ -70,6 +71,7 @@ class ReportingKit:
         self.kit = kit
         self.writer = DirectWriter(kit)
         self.audit = MemoryAudit()
+        self.leases = MemoryRenewal()
         self.reporting = Reporting(
             kit.executions,
             DataRules(kit.definitions, CompiledSchemas()),
@@ -77,6 +79,7 @@ class ReportingKit:
             self.writer,
             RateLimiter(kit.clock, RateLimit()),
             Rejections(kit.observer, self.audit),
+            self.leases,
         )
         drive(kit.registration.create_workflow(a_workflow_command(a_task_spec("02_parse"))))
         self.bound = self.activate()

@@ -13,9 +13,10 @@ from taskstatus.domain.commands import StatedFields
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import REPORTABLE_EVENTS, TASK_EVENTS, EventType
 from taskstatus.domain.ids import format_execution_id, format_task_id
+from taskstatus.domain.progress import Progress
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Refused
-from tests.unit.factories import PARSER
+from tests.unit.factories import MONOTONIC_NOW, PARSER
 from tests.unit.service_kit import a_service, kinds_of, reason_of
 
 from .reporting_kit import COORDINATOR_SERVICE, WORKER, ReportingKit
@@ -216,3 +217,34 @@ def test_n4_accepted_late_and_unavailable_reports_are_not_in_the_audit(no_lookup
     no_lookup.report(no_lookup.by_token(), no_lookup.by_handle(EventType.STEP_COMPLETED, 2))
     no_lookup.report(no_lookup.by_token())
     assert no_lookup.audit.records == []
+
+
+def test_t2_a_bound_credential_leads_to_the_command_of_its_token(reporting: ReportingKit) -> None:
+    grant = reporting.kit.credentials.open_token(reporting.token)
+    reporting.report(reporting.by_token(), replace(reporting.draft(), grant=grant))
+
+    by_token, bound = reporting.writer.submitted
+    assert by_token == bound
+
+
+def test_h7_accepted_progress_is_a_sign_of_life(reporting: ReportingKit) -> None:
+    execution_id = reporting.bound.binding.execution_id
+    halfway = Progress(5, 10, "page")
+    reporting.report(reporting.by_handle(EventType.STEP_PROGRESS, 1, progress=halfway))
+    reporting.report(reporting.by_handle())
+    assert reporting.leases.renewed == {}
+
+    reporting.report(reporting.by_handle(EventType.STEP_PROGRESS, 2, progress=halfway))
+    assert reporting.leases.renewed == {execution_id: MONOTONIC_NOW}
+
+
+def test_h7_progress_that_says_nothing_new_is_a_sign_of_life_and_a_repeat_is_none(reporting: ReportingKit) -> None:
+    first = reporting.by_handle(EventType.STEP_PROGRESS, 2, event_id="evt-2", progress=Progress(5, 10, "page"))
+    reporting.report(reporting.by_handle(), first)
+    reporting.leases.renewed.clear()
+
+    reporting.report(first)
+    assert reporting.leases.renewed == {}
+
+    reporting.report(reporting.by_handle(EventType.STEP_PROGRESS, 3, progress=Progress(5, 10, "page"), progress_seq=0))
+    assert len(reporting.leases.renewed) == 1

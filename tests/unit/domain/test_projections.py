@@ -204,8 +204,16 @@ def test_o3_only_passing_facts_may_be_superseded(kit: Kit) -> None:
         assert summary.protected is detail.protected is (event_type not in PASSING_FACTS), event_type
 
 
-def test_o3_passing_facts_are_starts_and_progress() -> None:
-    assert {EventType.TASK_STARTED, EventType.STEP_STARTED, EventType.STEP_PROGRESS} == PASSING_FACTS
+def test_o3_passing_facts_are_starts_progress_and_what_ends_stale() -> None:
+    starts = {EventType.TASK_STARTED, EventType.STEP_STARTED}
+    assert starts | {EventType.STEP_PROGRESS, EventType.STEP_HEALTH_CHANGED} == PASSING_FACTS
+
+
+def test_p3_stale_is_protected_by_its_notice(kit: Kit) -> None:
+    step = a_running_step(stale=True)
+    summary, detail = task_notifications(kit.tools, a_task(), step, EventType.STEP_HEALTH_CHANGED, "")
+    assert summary.protected
+    assert detail.protected
 
 
 def test_o3_needs_action_is_protected(kit: Kit) -> None:

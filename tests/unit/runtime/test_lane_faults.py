@@ -196,3 +196,21 @@ async def test_n1_order_is_kept_while_a_commit_is_settled(lanes: LaneKit) -> Non
     answers = await asyncio.gather(first, second)
 
     assert [result_or_raise(answer).task_version for answer in answers] == [2, 3]
+
+
+async def test_n1_a_fault_around_the_commit_answers_everyone_and_the_lane_goes_on(
+    lanes: LaneKit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    step = lanes.add_task(1)
+
+    def fail(commands: int, commit_seconds: float) -> None:
+        raise RuntimeError("the observer is broken")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(lanes.kit.observer, "batch_committed", fail)
+        untold = await lanes.submit(step_event(STARTED, of=step))
+    again = await lanes.submit(step_event(STARTED, of=step))
+
+    assert reason_of(untold) is Reason.INTERNAL
+    assert kinds_of([again]) == ["Duplicate"]
+    assert "a lane failed" in caplog.text

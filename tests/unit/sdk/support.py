@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -32,6 +33,35 @@ class QuickTiming:
         """Move on."""
         self.waits.append(seconds)
         self.seconds += seconds
+
+
+@dataclass
+class StepTiming(QuickTiming):
+    """Virtual time in which every wait lasts until the test ends it."""
+
+    waiting: asyncio.Queue[asyncio.Event] = field(default_factory=asyncio.Queue)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for ``next_beat``."""
+        self.waits.append(seconds)
+        over = asyncio.Event()
+        self.waiting.put_nowait(over)
+        await over.wait()
+        self.seconds += seconds
+
+    async def next_beat(self) -> None:
+        """End the present wait, and return when the next one has begun: the beat in between was answered."""
+        (await self.waiting.get()).set()
+        self.waiting.put_nowait(await self.waiting.get())
+
+    def timing(self) -> Timing:
+        """Jitter always takes the middle."""
+        return Timing(
+            monotonic=lambda: self.seconds,
+            now=self.now,
+            sleep=self.sleep,
+            uniform=lambda low, high: (low + high) / 2,
+        )
 
 
 def parse_task(key: str = "contract-8a4d") -> TaskSpec:

@@ -25,7 +25,8 @@ from taskstatus.sdk import (
     connect,
 )
 from taskstatus.sdk.errors import from_item
-from taskstatus.sdk.testing import FakeTaskStatus, status_code
+from taskstatus.sdk.testing import FakeTaskStatus
+from taskstatus.sdk.testing_errors import status_code
 
 from .support import QuickTiming
 

@@ -20,11 +20,14 @@ EXPECTED = {
     "taskstatus.v1.ReportService/ReportEvent":                (False,   True,     True,   False, False),
     "taskstatus.v1.ReportService/BatchReportEvents":          (False,   True,     True,   False, False),
     "taskstatus.v1.ReportService/BatchReportCompactEvents":   (False,   True,     True,   False, False),
+    "taskstatus.v1.HeartbeatService/BatchHeartbeat":          (False,   False,    True,   False, False),
     "taskstatus.v1.BindExecutionService/BindExecution":       (False,   False,    True,   False, False),
+    "taskstatus.v1.BindExecutionService/StreamExecutions":    (False,   False,    True,   False, False),
     "taskstatus.v1.QueryService/GetTask":                     (True,    True,     True,   True,  True),
     "taskstatus.v1.QueryService/ListTaskEvents":              (True,    True,     True,   True,  True),
     "taskstatus.v1.RealtimeService/GetSession":               (False,   False,    False,  False, True),
     "taskstatus.v1.RealtimeService/CreateSubscriptionToken":  (False,   False,    False,  False, True),
+    "taskstatus.v1.AdminService/ListStuckTasks":              (False,   False,    False,  True,  False),
 }  # fmt: skip
 CELLS = [(method, role, row[i]) for method, row in EXPECTED.items() for i, role in enumerate(COLUMNS)]
 

@@ -1,0 +1,1 @@
+"""The bench's own arithmetic, and its hand-built messages."""

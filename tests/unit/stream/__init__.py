@@ -1,0 +1,1 @@
+"""The rules of one stream, without gRPC and without a database."""
