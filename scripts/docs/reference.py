@@ -7,6 +7,8 @@ from scripts.docs.markdown import code, codes, page, prose, table
 from taskstatus.application.ports_store import LOCK_ORDER
 from taskstatus.application.reason_guide import ADVICE, guards_giving
 from taskstatus.domain.guards import GUARDS
+from taskstatus.domain.health_guards import HEALTH_GUARDS
+from taskstatus.domain.heartbeat import BEAT_GUARDS
 from taskstatus.domain.reasons import ANSWER_REASONS, RETRYABLE_REASONS, STALE_REASONS, Reason
 from taskstatus.entrypoints.wire.statuses import GRPC_STATUS
 
@@ -51,8 +53,26 @@ def guards() -> str:
         refused. Data: `GUARDS` in `taskstatus/domain/guards.py`. Reasons: [reasons.md](reasons.md)."""
     after = """*Event id is new* may also answer with the first result (`duplicate=true`); *progress rises* and
         *lifecycle allows* may answer `accepted=true, changed=false` where the state is already reached (L-2)."""
+    beats = [(number, guard.name, guard.spec, codes(guard.reasons)) for number, guard in enumerate(BEAT_GUARDS, 1)]
+    of_beats = """Before them: the credential is genuine and the caller's own, what is stated does not contradict it,
+        and the execution exists (EXECUTION_NOT_FOUND). An equal sequence is accepted again. Streams are judged by the
+        standing that was last read. Data: `BEAT_GUARDS` in `taskstatus/domain/heartbeat.py`."""
+    health = [(number, guard.name, guard.spec, codes(guard.reasons)) for number, guard in enumerate(HEALTH_GUARDS, 1)]
+    of_health = """What the service observes itself, a silence, a beat after it, a lost worker, is judged by these under
+        the same locks, so that a late beat, an end or another replica always wins. One without a reason answers that
+        nothing changes; an objection writes nothing. Data: `HEALTH_GUARDS` in `taskstatus/domain/health_guards.py`."""
+    heads = ("", "guard", "spec", "reasons that it can give")
     return page(
-        "Guards of an event", prose(intro), table(("", "guard", "spec", "reasons that it can give"), rows), prose(after)
+        "Guards of an event",
+        prose(intro),
+        table(heads, rows),
+        prose(after),
+        "## Guards of a heartbeat (H-3)",
+        prose(of_beats),
+        table(heads, beats),
+        "## Guards of a health change (H-4)",
+        prose(of_health),
+        table(heads, health),
     )
 
 

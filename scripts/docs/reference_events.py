@@ -18,8 +18,10 @@ WRITTEN_BY: Mapping[EventType, str] = {
     EventType.TASK_CREATED: "CreateWorkflow, CreateTask",
     EventType.EXECUTION_REGISTERED: "RegisterExecution, attempt 1",
     EventType.STEP_ATTEMPT_ACTIVATED: "ActivateStep and RegisterExecution, from attempt 2 on",
+    EventType.STEP_HEALTH_CHANGED: "the health reconciler: STALE, and back on the next beat",
+    EventType.WORKER_LOST: "the health reconciler: STALE for long; the step goes on",
 }
-"""The service's own facts that this version writes, with the commands that make them."""
+"""The service's own facts that this version writes, with the commands and loops that make them."""
 
 
 def lifecycle() -> str:

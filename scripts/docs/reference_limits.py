@@ -10,12 +10,17 @@ from scripts.docs.markdown import page, prose, table
 from taskstatus.adapters.mysql import engine, session, transactions
 from taskstatus.adapters.tokens import execution_credentials, realtime_tokens
 from taskstatus.adapters.wake_up import BREAKER_SECONDS
-from taskstatus.application import executions, query
-from taskstatus.domain import channels, guards, ids, text
+from taskstatus.application import admin, executions, ports_health, ports_heartbeats, query
+from taskstatus.domain import channels, guards, ids, lease, text
+from taskstatus.domain.heartbeat import TermBounds
 from taskstatus.entrypoints.grpc.server import GrpcConfig
-from taskstatus.entrypoints.wire import decode, decode_event, handlers, values
+from taskstatus.entrypoints.grpc.stream_config import StreamConfig
+from taskstatus.entrypoints.wire import decode, decode_event, decode_heartbeat, handlers, values
+from taskstatus.runtime.health_reconciler import ReconcilerConfig
+from taskstatus.runtime.heartbeat_coalescer import CoalescerConfig
 from taskstatus.runtime.lanes import LaneConfig
 from taskstatus.runtime.readiness import ReadinessConfig
+from taskstatus.runtime.recoveries import RecoveriesConfig
 
 Figure = tuple[str, Any]
 
@@ -44,7 +49,13 @@ COUNTS: tuple[Figure, ...] = (
     ("policy executors of a task", decode.MAX_POLICY_EXECUTORS),
     ("weight of a step", decode.MAX_WEIGHT),
     ("events of one BatchReportEvents", handlers.MAX_BATCH_EVENTS),
+    ("heartbeats of one BatchHeartbeat", decode_heartbeat.MAX_BATCH_HEARTBEATS),
+    ("items of one frame of StreamExecutions", (_streams := StreamConfig()).frame_items),
+    ("items of one stream that wait for their answer", _streams.window_items),
+    ("executions bound on one stream", _streams.bound_executions),
     ("events of one ListTaskEvents: default, most", (query.TIMELINE_LIMIT_DEFAULT, query.TIMELINE_LIMIT_MAX)),
+    ("executions of one ListStuckTasks: default, most", (admin.STUCK_LIMIT_DEFAULT, admin.STUCK_LIMIT_MAX)),
+    ("timeouts that an execution which flaps is given more, at most", lease.MAX_PATIENCE),
     ("`sourceSeq`", decode_event.MAX_SEQUENCE),
     ("integers in `data.value`", f"±{values.SAFE_INTEGER}"),
     ("JSON levels of `data.value`", values.DATA_MAX_DEPTH),
@@ -73,6 +84,7 @@ def limits() -> str:
 def _sizes() -> Iterable[Figure]:
     yield "`data.value` of an event", values.EVENT_DATA_MAX_BYTES
     yield "gRPC message", GrpcConfig("").max_message_bytes
+    yield "answers of one stream that wait before it is read no further", _streams.waiting_bytes
     yield "REST body", app.RestSettings().max_body_bytes
     yield "realtime message (beyond it: DEAD)", rendering.PAYLOAD_MAX_BYTES
     yield "one request of the relay to Centrifugo", publisher.BATCH_BYTES
@@ -82,9 +94,14 @@ def _times() -> Iterable[Figure]:
     interval, timeout = decode.DEFAULT_HEARTBEAT_INTERVAL_SECONDS, decode.DEFAULT_HEARTBEAT_TIMEOUT_SECONDS
     persist = decode.HEARTBEAT_PERSIST_SECONDS
     readiness, grpc, retry = ReadinessConfig(), GrpcConfig(""), transactions.RetryLimits()
+    health = ReconcilerConfig()
     yield "oldest accepted event", int(guards.OLDEST_ACCEPTED_EVENT.total_seconds())
     yield f"heartbeat interval, timeout (at least 3 intervals + {persist})", (interval, timeout)
+    yield "heartbeat interval behind a slow link, at most", TermBounds().longest_interval_seconds
     yield "longest heartbeat timeout", decode.MAX_HEARTBEAT_TIMEOUT_SECONDS
+    yield "health reconciler: a round every, if full, else", (health.busy_pause_seconds, health.idle_pause_seconds)
+    yield "health reconciler: a stall is", health.stall_seconds
+    yield "activated and not started: stuck work after", ports_health.NOT_TAKEN_UP_SECONDS
     yield "longest `maxRunSeconds`", decode.MAX_RUN_SECONDS
     yield "execution token", execution_credentials.TOKEN_TTL_SECONDS
     yield "connection and subscription tokens of browsers, at most", realtime_tokens.MAX_TTL_SECONDS
@@ -94,11 +111,14 @@ def _times() -> Iterable[Figure]:
     yield "trying one transaction again, in all", retry.budget_seconds
     yield "readiness: looks every, forgives for", (readiness.check_every_seconds, readiness.forgive_seconds)
     yield "draining after SIGTERM: gRPC, REST", (grpc.drain_grace_seconds, server.GRACE_SECONDS)
+    yield "stream: it is asked to move after, then ends after", (_streams.age_seconds, _streams.leave_seconds)
+    yield "stream: a client that takes no answer is cut off after", _streams.stall_seconds
     yield "no wake-up hints after a failure of Redis", BREAKER_SECONDS
 
 
 def _lanes() -> Iterable[Figure]:
     lanes, pools, retry = LaneConfig(), engine.PoolLimits(), transactions.RetryLimits()
+    beats = CoalescerConfig()
     yield "lanes", lanes.lanes_per_shard
     yield "commands in one transaction", lanes.max_batch_commands
     yield "bytes in one transaction", lanes.max_batch_bytes
@@ -107,6 +127,10 @@ def _lanes() -> Iterable[Figure]:
     yield "runs of one transaction (deadlock, lost connection)", retry.attempts
     yield "connections: writers, readers", (pools.writers, pools.readers)
     yield "bindings kept for handles", executions.DIRECTORY_SIZE
+    yield "executions with a heartbeat in memory", beats.max_pending_executions
+    yield "heartbeats in one statement", ports_heartbeats.MAX_PERSISTED_BEATS
+    yield "executions bound by the streams of a process", beats.max_bindings
+    yield "recoveries from STALE in memory", RecoveriesConfig().max_waiting
 
 
 def _relay() -> Iterable[Figure]:

@@ -95,9 +95,17 @@ def _with_step(change: Callable[[StepState], StepState]) -> Change:
         steps = story.world.store.tables.steps
         (key,) = (key for key in steps if key[2] == STEP)
         steps[key] = change(steps[key])
+        _raise_revision(story)
         return await story.report(story.completed())
 
     return send
+
+
+def _raise_revision(story: Story) -> None:
+    """As every write to a task, its steps or executions does, so that no lane goes by what it remembers."""
+    tasks = story.world.store.tables.tasks
+    for task_id, task in tasks.items():
+        tasks[task_id] = replace(task, row_revision=task.row_revision + 1)
 
 
 async def _malformed(story: Story) -> report_service_pb2.ReportEventResponse:
@@ -127,6 +135,7 @@ async def _vanished_task(story: Story) -> report_service_pb2.ReportEventResponse
 
 async def _vanished_step(story: Story) -> report_service_pb2.ReportEventResponse:
     story.world.store.tables.execution_keys.clear()
+    _raise_revision(story)
     return await story.report(story.completed())
 
 

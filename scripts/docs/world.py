@@ -26,13 +26,17 @@ from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.definitions.schemas import CompiledSchemas
 from taskstatus.adapters.memory.audit import MemoryAudit
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
+from taskstatus.adapters.memory.health import MemoryStuckWork
 from taskstatus.adapters.memory.reader import MemoryTaskReader
+from taskstatus.adapters.memory.renewal import MemoryRenewal
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.adapters.tokens.dev_tokens import DevService, mint_service_token, write_dev_identity
 from taskstatus.adapters.tokens.execution_credentials import JwtExecutionCredentials
 from taskstatus.adapters.tokens.identity_verifier import JwtIdentityVerifier
+from taskstatus.application.admin import Administration
 from taskstatus.application.data_rules import DataRules
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
+from taskstatus.application.heartbeats import Heartbeats
 from taskstatus.application.identity import Role
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.ports_credentials import RealtimeTokens
@@ -126,9 +130,11 @@ class World:
     def _assemble(self, ids: IdFactory, tools: OutboxTools, observer: SilentObserver) -> TaskStatusService:
         credentials = JwtExecutionCredentials.from_file(self._identity.execution_keys_file, self.clock)
         executions = ExecutionCommands(credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
+        self.executions = executions
         queries = Queries(self.reader)
         definitions = FixedDefinitions((PREPARE,))
         data_rules = DataRules(definitions, CompiledSchemas())
+        self.data_rules = data_rules
         return TaskStatusService(
             registration=Registration(self.store, executions, ids, tools, self.wake_up, definitions),
             executions=executions,
@@ -139,9 +145,12 @@ class World:
                 self.lanes,
                 RateLimiter(self.clock, RateLimit()),
                 Rejections(observer, MemoryAudit()),
+                MemoryRenewal(),
             ),
             queries=queries,
             realtime=Realtime(cast(RealtimeTokens, None), queries, ""),
+            heartbeats=cast(Heartbeats, None),
+            administration=Administration(MemoryStuckWork(self.store)),
         )
 
     def pass_time(self, seconds: float) -> None:

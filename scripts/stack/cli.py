@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, Command]] = {
     "check": ("formatting, lint, types, layers, contract, generated code", checks.check),
     "image": ("renew the image that buf compares the contract with", checks.image),
     "bench": ("the benchmarks", testing.bench),
+    "soak": ("stream load with a reconnect storm each minute", testing.soak),
     "sim": ("the seeded simulation", testing.sim),
     "chaos": ("load and faults on real processes", testing.chaos),
     "mutants": ("one rule switched off at a time", testing.mutants),

@@ -33,7 +33,7 @@ def unit(progress: Progress, arguments: list[str]) -> int:
     python = venvs.ensure_dev(progress)
     # Compiling every test with its rewritten assertions takes as long as running them: keep what was compiled.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [python, "-m", "pytest", *(arguments or ["tests/unit"])]
+    command = [str(python), "-m", "pytest", *(arguments or ["tests/unit"])]
     return subprocess.run(command, check=False, env=env).returncode
 
 
@@ -61,6 +61,11 @@ def demo(progress: Progress, arguments: list[str]) -> int:
 def bench(progress: Progress, arguments: list[str]) -> int:
     """The benchmarks; they start servers of their own."""
     return _with_servers(progress, ["-m", "bench", *arguments])
+
+
+def soak(progress: Progress, arguments: list[str]) -> int:
+    """Stream load with reconnect storms for a while, with servers of its own."""
+    return _with_servers(progress, ["-m", "bench.soak", *arguments])
 
 
 def chaos(progress: Progress, arguments: list[str]) -> int:
