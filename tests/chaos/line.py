@@ -16,15 +16,18 @@ from taskstatus.domain.ids import ExecutionId, TaskId, format_task_id, parse_exe
 from taskstatus.domain.reasons import RETRYABLE_REASONS
 from taskstatus.domain.state import FailurePolicy
 from tests.chaos.options import Options, stream
+from tests.chaos.streams import BrokenStreamError, response_of
+from tests.chaos.terms import INTERVAL_SECONDS, TIMEOUT_SECONDS
 from tests.chaos.transports import TransportError, Transports
-from tests.chaos.wire import compact_event, event_id_of, fits_compact, full_request
-from tests.history.model import Creation, Invocation, Outcome
-from tests.simulation.items import OPERATION, WORKER, Item
+from tests.chaos.wire import compact_event, event_id_of, fits_compact, full_request, heartbeat
+from tests.history.model import Beat, Creation, Invocation, Outcome
+from tests.simulation.items import OPERATION, WORKER, Item, Pulse
 
 PATIENCE_SECONDS = 2.5
 LONGEST_HASTE_SECONDS = 0.15
 RETRY_PAUSE_SECONDS = 0.1
-FORMS = ("unary", "batch", "compact", "compact", "compact", "rest", "rest-batch")
+FORMS = ("unary", "batch", "compact", "compact", "compact", "rest", "rest-batch", "stream", "stream", "stream")
+BEAT_FORMS = ("beats", "rest-beats", "stream-beats", "stream-beats")
 _NUMBERS_PER_CALL = 1_000
 _RETRYABLE = frozenset(reason.value for reason in RETRYABLE_REASONS)
 _UNKNOWN_REASONS = frozenset({"", "UNAVAILABLE", "INTERNAL"})
@@ -62,6 +65,7 @@ class Line:
         """Whether some deadlines are too short; off once the run shall converge."""
         self.invocations: list[Invocation] = []
         self.creations: list[Creation] = []
+        self.beats: list[Beat] = []
         self.forms: Counter[str] = Counter()
         self.internal_faults = 0
 
@@ -86,7 +90,7 @@ class Line:
         form = self._random.choice(FORMS)
         if len(items) > 1:
             form = {"unary": "batch", "rest": "rest-batch"}.get(form, form)
-        if form == "compact" and not all(map(fits_compact, items)):
+        if form in ("compact", "stream") and not all(map(fits_compact, items)):
             form = "batch"
         self.forms[form] += 1
         self._calls += 1
@@ -95,6 +99,8 @@ class Line:
     async def _send(self, form: str, identity: ServiceIdentity, items: list[Item]) -> Sequence[ReportAnswer]:
         transports, timeout = self._transports, self._timeout()
         try:
+            if form == "stream":
+                return await self._stream(identity, items, timeout)
             if form == "compact":
                 return _results(await transports.compact(identity, [compact_event(item) for item in items], timeout))
             requests = [full_request(item) for item in items]
@@ -103,6 +109,48 @@ class Line:
             return _results(await transports.batch(identity, requests, timeout, by_rest=form == "rest-batch"))
         except TransportError as error:
             return [error] * len(items)
+
+    async def _stream(self, identity: ServiceIdentity, items: list[Item], timeout: float) -> Sequence[ReportAnswer]:
+        """On a stream; by a call when one of the executions can be bound no more, as its repeated events need."""
+        try:
+            stream = await self._transports.stream(identity)
+            if await stream.bind([item.handle for item in items], timeout):
+                events = [compact_event(item) for item in items]
+                return _results(await self._transports.compact(identity, events, timeout))
+            results = await stream.report(items, timeout)
+        except BrokenStreamError as error:
+            raise TransportError("", repr(error)) from error
+        return [_error(result.error) if result.HasField("error") else response_of(result) for result in results]
+
+    async def beat(self, identity: ServiceIdentity, pulses: Sequence[Pulse]) -> list[Beat]:
+        """Beat for executions of one caller, in one call or frame."""
+        form, timeout = self._random.choice(BEAT_FORMS), self._timeout()
+        self.forms[form] += 1
+        loop = asyncio.get_running_loop()
+        sent_at = loop.time()
+        reasons: Sequence[str] | None = None
+        try:
+            reasons = await self._beat(form, identity, pulses, timeout)
+        except (TransportError, BrokenStreamError) as error:
+            self._note_internal(getattr(error, "reason", ""))
+        finally:
+            # One that is cancelled may have been sent as well.
+            beats = _judged_beats(pulses, reasons, sent_at, loop.time())
+            self.beats.extend(beats)
+        return beats
+
+    async def _beat(
+        self, form: str, identity: ServiceIdentity, pulses: Sequence[Pulse], timeout: float
+    ) -> Sequence[str]:
+        if form != "stream-beats":
+            beats = [heartbeat(pulse) for pulse in pulses]
+            answer = await self._transports.beat(identity, beats, timeout, by_rest=form == "rest-beats")
+            return [common_pb2.Reason.Name(one.reason) if not one.accepted else "" for one in answer.results]
+        stream = await self._transports.stream(identity)
+        unbound = await stream.bind([pulse.assignment.handle for pulse in pulses], timeout)
+        bound = [pulse for pulse in pulses if pulse.assignment.handle not in unbound]
+        answers = iter(await stream.beat(bound, timeout) if bound else ())
+        return [unbound.get(pulse.assignment.handle) or next(answers) for pulse in pulses]
 
     def _timeout(self) -> float:
         if self.hurried and self._random.random() < self._options.hasty_rate:
@@ -135,6 +183,8 @@ class Line:
                 producer_id=WORKER,
                 failure_policy=common_pb2.FailurePolicy.Value(FailurePolicy.FAIL_TASK.value),
                 input_ref=command.input_ref,
+                heartbeat_interval_seconds=INTERVAL_SECONDS,
+                heartbeat_timeout_seconds=TIMEOUT_SECONDS,
             )
             return await self._transports.register(command.identity, registering, timeout)
         activating = register_service_pb2.ActivateStepRequest(
@@ -143,6 +193,8 @@ class Line:
             step_id=command.step_id,
             step_attempt=command.attempt,
             input_ref=command.input_ref,
+            heartbeat_interval_seconds=INTERVAL_SECONDS,
+            heartbeat_timeout_seconds=TIMEOUT_SECONDS,
         )
         return await self._transports.activate(command.identity, activating, timeout)
 
@@ -217,9 +269,18 @@ def _activated(begun: Invocation, command: StepCommand, context: common_pb2.Exec
 
 
 def _results(response: Any) -> list[ReportAnswer]:
-    return [
-        result.response
-        if result.HasField("response")
-        else TransportError(common_pb2.Reason.Name(result.error.reason), result.error.message)
-        for result in response.results
-    ]
+    return [result.response if result.HasField("response") else _error(result.error) for result in response.results]
+
+
+def _error(error: common_pb2.ItemError) -> TransportError:
+    return TransportError(common_pb2.Reason.Name(error.reason), error.message)
+
+
+def _judged_beats(pulses: Sequence[Pulse], reasons: Sequence[str] | None, sent_at: float, done_at: float) -> list[Beat]:
+    beats = []
+    for place, pulse in enumerate(pulses):
+        reason = reasons[place] if reasons is not None else ""
+        outcome = Outcome.UNKNOWN if reasons is None else Outcome.REFUSED if reason else Outcome.OK
+        execution_id = pulse.assignment.binding.execution_id
+        beats.append(Beat(execution_id, pulse.heartbeat_seq, sent_at, done_at, outcome, reason))
+    return beats

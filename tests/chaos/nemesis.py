@@ -5,28 +5,49 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from tests.chaos import locks
-from tests.chaos.options import STEPPED_REPLICA, Fault, Options, Planned, stream
+from tests.chaos.options import (
+    DATABASE,
+    OF_STREAMS,
+    SERVICES,
+    STEPPED_REPLICA,
+    WORKERS,
+    Fault,
+    Options,
+    Planned,
+    stream,
+)
 from tests.chaos.proxy import Fate
 from tests.chaos.stack import ChaosStack
+from tests.chaos.workers import WorkerHost
+from tests.history.model import Window
 
+HEARING = frozenset({*SERVICES, DATABASE})
+"""Who is needed for a heartbeat to be kept, and for silence to be told."""
+LASTING = frozenset({Fault.LOSE_COMMIT, Fault.LOSE_COMMIT_REPLY})
+"""Begun at once, and in force until so many COMMITs have come."""
+AFTER_SECONDS = 2.0
+"""How long what was hindered may take to be caught up with."""
 Deed = Callable[[Planned], Awaitable[None]]
 
 
 class Nemesis:
     """One run's faults; those on the same target never overlap."""
 
-    def __init__(self, options: Options, stack: ChaosStack) -> None:
+    def __init__(self, options: Options, stack: ChaosStack, hosts: Sequence[WorkerHost]) -> None:
+        self._hosts = hosts
         self._options = options
         self._stack = stack
         self._random = stream(options.seed, "nemesis")
         self._busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._under_way: list[asyncio.Task[None]] = []
         self.done: Counter[Fault] = Counter()
+        self.hindered: list[Window] = []
+        """While heartbeats may have been lost, or kept in memory, and health changes not written."""
         self._deeds: dict[Fault, Deed] = {
             Fault.KILL_SERVICE: self._kill,
             Fault.KILL_RELAY: self._kill,
@@ -43,6 +64,9 @@ class Nemesis:
             Fault.DEADLOCK: self._deadlock,
             Fault.LOCK_WAIT: self._lock_wait,
             Fault.STEP_CLOCK: self._step_clock,
+            Fault.CUT_STREAM: self._cut_stream,
+            Fault.PAUSE_WORKER: self._pause_worker,
+            Fault.STORM: self._storm,
         }
 
     async def run(self) -> None:
@@ -69,7 +93,12 @@ class Nemesis:
             return
         async with lock:
             self.done[planned.fault] += 1
+            began = asyncio.get_running_loop().time()
             await self._deeds[planned.fault](planned)
+            if planned.target in HEARING and planned.fault not in OF_STREAMS:
+                after = planned.seconds if planned.fault in LASTING else 0.0
+                end = asyncio.get_running_loop().time() + after + AFTER_SECONDS
+                self.hindered.append(Window(began, end))
 
     async def _kill(self, planned: Planned) -> None:
         part = self._stack.parts[planned.target]
@@ -85,6 +114,20 @@ class Nemesis:
         part.pause()
         await asyncio.sleep(planned.seconds)
         part.resume()
+
+    async def _cut_stream(self, planned: Planned) -> None:
+        self._stack.stream_proxies[planned.target].cut()
+
+    async def _pause_worker(self, planned: Planned) -> None:
+        busiest = sorted(self._hosts, key=lambda host: -host.running)
+        host = busiest[WORKERS.index(planned.target)]
+        host.pause(planned.seconds)
+        await asyncio.sleep(planned.seconds)
+
+    async def _storm(self, planned: Planned) -> None:
+        for host in self._hosts:
+            host.storm(planned.seconds)
+        await asyncio.sleep(planned.seconds)
 
     async def _lose_commit_reply(self, planned: Planned) -> None:
         self._stack.proxies[planned.target].spoil_commits(Fate.REPLY_LOST, planned.figure)

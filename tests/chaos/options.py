@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
+
+from tests.chaos.terms import TIMEOUT_SECONDS
 
 FAULTLESS_ONE_IN = 10
 FAULTS_PER_SECOND = 1.0
@@ -19,6 +21,9 @@ GATEWAY = "gateway"
 RELAYS = ("relay-1", "relay-2")
 STEPPED_REPLICA = "serve-2"
 SERVICES = (*REPLICAS, GATEWAY)
+FEWEST_HOSTS = 10
+WORKERS = tuple(f"worker {number} by executions" for number in range(1, 5))
+ALL_WORKERS = "workers"
 BEHIND_PROXIES = (*SERVICES, *RELAYS)
 
 
@@ -40,6 +45,9 @@ class Fault(StrEnum):
     DEADLOCK = "rows locked in the opposite order"
     LOCK_WAIT = "rows locked for long"
     STEP_CLOCK = "clock of a replica stepped"
+    CUT_STREAM = "stream cut within a frame"
+    PAUSE_WORKER = "worker paused, beyond its timeout or nearly"
+    STORM = "storm of heartbeats"
 
 
 TARGETS: dict[Fault, Sequence[str]] = {
@@ -58,7 +66,18 @@ TARGETS: dict[Fault, Sequence[str]] = {
     Fault.DEADLOCK: (DATABASE,),
     Fault.LOCK_WAIT: (DATABASE,),
     Fault.STEP_CLOCK: (STEPPED_REPLICA,),
+    Fault.CUT_STREAM: REPLICAS,
+    Fault.PAUSE_WORKER: WORKERS,
+    Fault.STORM: (ALL_WORKERS,),
 }
+OF_WORKERS = frozenset({Fault.PAUSE_WORKER, Fault.STORM})
+"""What workers may do: the service is not at fault, and nothing may be published twice."""
+OF_STREAMS = OF_WORKERS | {Fault.CUT_STREAM}
+"""Planned apart, so that the seeds of other faults keep their plans."""
+RECOVERED_FROM = frozenset({Fault.KILL_SERVICE, Fault.DRAIN_SERVICE, Fault.KILL_DATABASE, Fault.PAUSE, Fault.HOLD})
+PAUSES_OF_TIMEOUT = (0.97, 1.06, 1.2, 1.5, 1.8)
+"""How long a worker pauses, in timeouts."""
+SHORTEST_SILENCE_OF_TIMEOUT = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,36 +113,43 @@ class Options:
     """Share of deliberately wrong items among those sent."""
     hasty_rate: float
     """Share of calls whose deadline is too short."""
+    enduring_rate: float
+    """Share of executions that do not end by themselves."""
     plan: tuple[Planned, ...]
 
     @property
     def faultless(self) -> bool:
         """Whether this seed injects nothing."""
-        return not self.plan and self.hasty_rate == 0.0
+        return self.hasty_rate == 0.0 and all(planned.fault in OF_WORKERS for planned in self.plan)
 
     def describe(self) -> str:
         """Every option, one a line."""
         shape = (
             f"  seconds={self.seconds} coordinators={self.coordinators} hosts={self.hosts} "
-            f"think_seconds={self.think_seconds} wrong_rate={self.wrong_rate} hasty_rate={self.hasty_rate}"
+            f"think_seconds={self.think_seconds} wrong_rate={self.wrong_rate} hasty_rate={self.hasty_rate} "
+            f"enduring_rate={self.enduring_rate}"
         )
         return "\n".join([shape, *(f"  {planned}" for planned in self.plan)])
 
 
 def options_of(seed: int, seconds: float) -> Options:
     """The options of a seed; the same at any time."""
-    random = stream(seed, "options")
+    random, health = stream(seed, "options"), stream(seed, "health")
     faultless = random.randrange(FAULTLESS_ONE_IN) == 0
-    return Options(
+    options = Options(
         seed=seed,
         seconds=seconds,
         coordinators=random.randint(3, 6),
-        hosts=random.randint(10, 24),
+        hosts=random.randint(FEWEST_HOSTS, 24),
         think_seconds=random.choice((0.01, 0.03)),
         wrong_rate=random.choice((0.0, 0.1, 0.2)),
         hasty_rate=0.0 if faultless else random.choice((0.0, 0.02, 0.08)),
+        enduring_rate=health.choice((0.4, 0.7)),
         plan=() if faultless else _plan(random, seconds),
     )
+
+    more = _plan_of_streams(health, options)
+    return replace(options, plan=tuple(sorted((*options.plan, *more), key=lambda planned: planned.at)))
 
 
 def stream(seed: int, name: str) -> Random:
@@ -133,7 +159,7 @@ def stream(seed: int, name: str) -> Random:
 
 def _plan(random: Random, seconds: float) -> tuple[Planned, ...]:
     """A few kinds of fault at a time find more than all of them at once."""
-    kinds = random.sample(tuple(Fault), random.randint(4, 10))
+    kinds = random.sample(tuple(fault for fault in Fault if fault not in OF_STREAMS), random.randint(4, 10))
     times = sorted(
         random.uniform(QUIET_SECONDS, seconds - QUIET_SECONDS) for _ in range(int(seconds * FAULTS_PER_SECOND))
     )
@@ -145,6 +171,31 @@ def _plan(random: Random, seconds: float) -> tuple[Planned, ...]:
             continue
         plan.append(Planned(at, fault, random.choice(TARGETS[fault]), _seconds(fault, random), _figure(fault, random)))
     return tuple(plan)
+
+
+def _plan_of_streams(random: Random, options: Options) -> list[Planned]:
+    """Silent workers in every run, some for so long that completion and STALE race; a storm after a recovery."""
+    seconds = options.seconds
+    plan = [_pause(random, seconds) for _ in range(random.randint(1, max(1, int(seconds / 2))))]
+    recoveries = [planned.at + planned.seconds for planned in options.plan if planned.fault in RECOVERED_FROM]
+    last = seconds - QUIET_SECONDS
+    for _ in range(random.randint(0, 1)):
+        at = min(last, random.choice(recoveries)) if recoveries else random.uniform(QUIET_SECONDS, last)
+        plan.append(Planned(at, Fault.STORM, ALL_WORKERS, random.uniform(0.5, 2.0), 0))
+    cuts = 0 if options.faultless else random.randint(0, 4)
+    plan.extend(
+        Planned(random.uniform(QUIET_SECONDS, last), Fault.CUT_STREAM, random.choice(REPLICAS), 0.0, 0)
+        for _ in range(cuts)
+    )
+    return plan
+
+
+def _pause(random: Random, seconds: float) -> Planned:
+    """Early enough to be over with the load, in a run that is not too short for it."""
+    at = random.uniform(QUIET_SECONDS, max(2 * QUIET_SECONDS, seconds - TIMEOUT_SECONDS - 2 * QUIET_SECONDS))
+    longest = max(SHORTEST_SILENCE_OF_TIMEOUT * TIMEOUT_SECONDS, seconds - at)
+    pause = min(longest, TIMEOUT_SECONDS * random.choice(PAUSES_OF_TIMEOUT))
+    return Planned(at, Fault.PAUSE_WORKER, random.choice(WORKERS), pause, 0)
 
 
 def _seconds(fault: Fault, random: Random) -> float:

@@ -1,4 +1,4 @@
-"""``python -m tests.chaos.replica``: the service process, with a wall clock that the nemesis can step.
+"""``python -m tests.chaos.replica``: the service process, with short terms and a wall clock that can be stepped.
 
 The offset in seconds stands in the file that ``CHAOS_CLOCK_FILE`` names; it is read at the start and at each SIGUSR1.
 """
@@ -15,7 +15,9 @@ import uvloop
 
 from taskstatus import bootstrap
 from taskstatus.adapters.clock import SystemClock
+from taskstatus.bootstrap import service
 from taskstatus.settings import load_settings
+from tests.chaos.terms import short_terms
 
 CLOCK_FILE_VARIABLE = "CHAOS_CLOCK_FILE"
 
@@ -44,7 +46,8 @@ def main() -> None:
     settings = load_settings()
     bootstrap.configure_process(settings, "serve")
     with (
-        patch.object(bootstrap, "SystemClock", lambda: clock),
+        short_terms(),
+        patch.object(service, "SystemClock", lambda: clock),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         runner.run(bootstrap.serve_grpc(settings))

@@ -7,22 +7,25 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import grpc.aio
 import httpx
 
 from taskstatus.domain.ids import TaskId, WorkflowId
-from tests.chaos import tables
+from tests.chaos import tables, terms
 from tests.chaos.coordinators import Coordinator
 from tests.chaos.line import Line
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.options import Fault, Options, stream
 from tests.chaos.stack import ChaosStack
+from tests.chaos.streams import StreamPool
 from tests.chaos.transports import CHANNEL_OPTIONS, Transports
 from tests.chaos.watcher import Watcher, watching
 from tests.chaos.workers import WorkerHost
-from tests.history.model import History, Invocation, Outcome
+from tests.history.model import HealthWatch, History, Invocation, Outcome
+from tests.history.rules_health import health_figures
 from tests.history.validators import Violation, check
 from tests.simulation.items import Assignment
 from tests.support.clients import Tokens
@@ -33,6 +36,8 @@ LAST_CALLS_SECONDS = 30.0
 SETTLE_SECONDS = 30.0
 DRAIN_SECONDS = 30.0
 POLL_SECONDS = 0.1
+MARGIN_SECONDS = 1.5
+"""What a busy machine may take beyond the times that are configured."""
 COLUMNS = {
     "lost": ("acknowledged_exists_once_with_its_version",),
     "doubled": ("one_effect_per_event_id", "unknown_is_there_once_or_not_at_all", "one_execution_per_attempt"),
@@ -83,6 +88,7 @@ def _figures(history: History, violations: Sequence[Violation]) -> dict[str, int
         "unknown": sum(Outcome.UNKNOWN in outcomes for outcomes in events.values()),
         "versions": len(history.tables.events),
         "published": len(history.publications),
+        **health_figures(history),
         **named,
         "other": sum(by_validator.values()),
     }
@@ -93,7 +99,7 @@ async def run_seed(stack: ChaosStack, options: Options) -> Report:
     await tables.empty(stack.database.url)
     log_sizes = stack.log_sizes()
     async with _clients(stack, options) as crowd:
-        nemesis = Nemesis(options, stack)
+        nemesis = Nemesis(options, stack, crowd.hosts)
         history, settled, drained = await crowd.run(nemesis)
     violations = await asyncio.to_thread(check, history)
     errors = tuple(stack.errors_since(log_sizes))
@@ -120,7 +126,7 @@ class _Crowd:
         self._random = stream(options.seed, "crowd")
         self._notes: list[str] = []
         self.line = Line(options, transports)
-        self._hosts = [WorkerHost(number + 1, options, self.line) for number in range(options.hosts)]
+        self.hosts = [WorkerHost(number + 1, options, self.line) for number in range(options.hosts)]
         # Channels keep what an earlier run told the same people.
         run_id = uuid4().hex[:12]
         self._people = (f"auth0|ada.{run_id}", f"bob.{run_id}")
@@ -136,7 +142,8 @@ class _Crowd:
             for user_id in self._people:
                 self._watcher.watch_user(tenant_id, user_id)
         stopped = asyncio.Event()
-        clients: list[Coordinator | WorkerHost] = [*self._coordinators, *self._hosts]
+        clients: list[Coordinator | WorkerHost] = [*self._coordinators, *self.hosts]
+        beating = [asyncio.ensure_future(host.beat()) for host in self.hosts]
         working = [asyncio.ensure_future(client.run(stopped)) for client in clients]
         faults = asyncio.ensure_future(nemesis.run())
         await asyncio.sleep(self._options.seconds)
@@ -152,7 +159,15 @@ class _Crowd:
         settled = loop.time()
         converged = await self._drain() and converged
         drained = loop.time()
-        return await self._history(converged), settled - began, drained - settled
+        history = await self._history(converged, nemesis)
+        self._end_beating(beating)
+        return history, settled - began, drained - settled
+
+    def _end_beating(self, beating: Sequence[asyncio.Task[None]]) -> None:
+        for task in beating:
+            if task.done() and not task.cancelled():
+                self._notes.append(f"a client beating met {task.exception()!r}")
+            task.cancel()
 
     async def _finish(self, tasks: Sequence[asyncio.Task[None]], seconds: float, doing: str) -> bool:
         done, unfinished = await asyncio.wait(tasks, timeout=seconds)
@@ -169,26 +184,46 @@ class _Crowd:
     async def _drain(self) -> bool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DRAIN_SECONDS
-        while left := await tables.unpublished(self._stack.database.url):
+        url = self._stack.database.url
+        while any(left := (await tables.stale(url), await tables.unpublished(url))):
             if loop.time() > deadline:
-                self._notes.append(f"{left} rows of the outbox were not published after {DRAIN_SECONDS} s")
+                what = f"{left[0]} executions were STALE and {left[1]} rows of the outbox were not published"
+                self._notes.append(f"{what} after {DRAIN_SECONDS} s")
                 return False
             await asyncio.sleep(POLL_SECONDS)
         return True
 
-    async def _history(self, converged: bool) -> History:
+    async def _history(self, converged: bool, nemesis: Nemesis) -> History:
+        ended_at = asyncio.get_running_loop().time()
+        final = await tables.read_tables(self._stack.database.url)
         return History(
             invocations=tuple(sorted(self.line.invocations, key=_number)),
             creations=tuple(self.line.creations),
             publications=await self._watcher.publications(),
-            tables=await tables.read_tables(self._stack.database.url),
+            tables=final,
+            health=self._watch(ended_at, nemesis),
             faultless=self._options.faultless,
             converged=converged,
             notes=tuple(self._notes),
         )
 
+    def _watch(self, ended_at: float, nemesis: Nemesis) -> HealthWatch:
+        now = asyncio.get_running_loop().time()
+        return HealthWatch(
+            # The database runs on this machine.
+            origin=datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=now),
+            ended_at=ended_at,
+            beats=tuple(self.line.beats),
+            disturbed=tuple(nemesis.hindered),
+            persist_seconds=terms.PERSIST_SECONDS + MARGIN_SECONDS,
+            detect_seconds=terms.LOOK_SECONDS + MARGIN_SECONDS,
+            recover_seconds=terms.PERSIST_SECONDS + 2 * MARGIN_SECONDS,
+            disbelief_seconds=terms.TIMEOUT_SECONDS + terms.GRACE_SECONDS,
+            lost_after_seconds=terms.LOST_AFTER_SECONDS,
+        )
+
     def _assign(self, assignment: Assignment) -> None:
-        self._random.choice(self._hosts).assign(assignment)
+        self._random.choice(self.hosts).assign(assignment)
 
     def _announce(self, tenant_id: str, workflow_id: WorkflowId, task_id: TaskId) -> None:
         self._watcher.watch_task(tenant_id, workflow_id, task_id)
@@ -208,5 +243,11 @@ async def _clients(stack: ChaosStack, options: Options) -> AsyncIterator[_Crowd]
         rest = await opened.enter_async_context(httpx.AsyncClient(base_url=stack.rest_url, trust_env=False))
         watcher = await opened.enter_async_context(watching(stack.centrifugo, stack.keys))
         tokens = Tokens(stack.keys.identity_file)
-        transports = Transports(channels, rest, tokens, stream(options.seed, "transports"))
+        stream_channels = [
+            await opened.enter_async_context(grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS))
+            for target in stack.stream_targets
+        ]
+        streams = StreamPool(stream_channels, stream(options.seed, "streams"))
+        opened.push_async_callback(streams.close)
+        transports = Transports(channels, rest, tokens, stream(options.seed, "transports"), streams)
         yield _Crowd(stack, options, transports, watcher)

@@ -15,19 +15,19 @@ from typing import Any, Final
 from scripts.stack import centrifugo, devkeys, paths, ports, probes, processes, programs, servers, services
 from scripts.stack.servers import RunningServer
 from taskstatus.adapters.mysql.migrate import migrate
+from tests.chaos import terms
 from tests.chaos.options import CENTRIFUGO, DATABASE, GATEWAY, RELAYS, REPLICAS, SERVICES
 from tests.chaos.proxy import FaultyProxy
 from tests.chaos.replica import CLOCK_FILE_VARIABLE
+from tests.chaos.stream_proxy import CuttingProxy
 from tests.chaos.watcher import HISTORY_MOST
 
 DATABASES: Final = {"mysql": servers.start_mysql, "mariadb": servers.start_mariadb}
 OPTIONS: Final = ("--skip-log-bin", "--max-connections=300")
 _BY_NAME: Final = {service.name: service for service in services.SERVICES}
-_PLAIN_REPLICA, _STEPPED_REPLICA = REPLICAS
 PROCESSES: Final[Mapping[str, services.Service]] = {
-    _PLAIN_REPLICA: _BY_NAME["serve"],
-    _STEPPED_REPLICA: replace(_BY_NAME["serve"], command=("bin/python", "-m", "tests.chaos.replica")),
-    GATEWAY: _BY_NAME["gateway_rest"],
+    **{name: replace(_BY_NAME["serve"], command=("bin/python", "-m", "tests.chaos.replica")) for name in REPLICAS},
+    GATEWAY: replace(_BY_NAME["gateway_rest"], command=("bin/python", "-m", "tests.chaos.gateway")),
     **{name: replace(_BY_NAME["relay"], command=("bin/python", "-m", "tests.chaos.relay")) for name in RELAYS},
 }
 GRACE_SECONDS = 15.0
@@ -41,9 +41,10 @@ class ChaosStack:
     database: RunningServer
     centrifugo: servers.RunningCentrifugo
     keys: devkeys.DevKeys
-    clock_file: Path
     settings: dict[str, str]
     proxies: dict[str, FaultyProxy] = field(default_factory=dict)
+    stream_proxies: dict[str, CuttingProxy] = field(default_factory=dict)
+    """Between stream clients and each replica."""
     parts: dict[str, RunningServer] = field(default_factory=dict)
     addresses: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -53,13 +54,22 @@ class ChaosStack:
         return [self.addresses[name]["TASKSTATUS_GRPC_LISTEN"] for name in REPLICAS]
 
     @property
+    def stream_targets(self) -> list[str]:
+        """Of both replicas, through their proxies."""
+        return [f"{ports.HOST}:{self.stream_proxies[name].port}" for name in REPLICAS]
+
+    @property
     def rest_url(self) -> str:
         """Of the gateway."""
         return f"http://{self.addresses[GATEWAY]['TASKSTATUS_REST_LISTEN']}"
 
+    def clock_file(self, name: str) -> Path:
+        """Where a process reads how far its wall clock is off."""
+        return self.folder / f"{name}.clock"
+
     def step_clock(self, name: str, seconds: float) -> None:
         """Set the wall clock of the stepped replica off by so many seconds."""
-        self.clock_file.write_text(str(seconds))
+        self.clock_file(name).write_text(str(seconds))
         processes.send(self.parts[name].identity, signal.SIGUSR1)
 
     def mend(self) -> None:
@@ -105,21 +115,23 @@ async def running_stack(product: str, folder: Path) -> AsyncIterator[ChaosStack]
         realtime = await asyncio.to_thread(_start_centrifugo, folder, keys)
         ends.push_async_callback(asyncio.to_thread, realtime.stop)
         await migrate(database.url)
-        clock_file = folder / "clock"
-        clock_file.write_text("0")
-        stack = ChaosStack(folder, database, realtime, keys, clock_file, _settings(realtime, keys))
+        stack = ChaosStack(folder, database, realtime, keys, _settings(realtime, keys))
         stack.parts |= {DATABASE: database, CENTRIFUGO: realtime}
         for name in PROCESSES:
             stack.proxies[name] = await ends.enter_async_context(FaultyProxy(database.port))
         ends.push_async_callback(_stop_processes, stack)
         await asyncio.gather(*(_start(stack, name, service) for name, service in PROCESSES.items()))
+        for name in REPLICAS:
+            port = int(stack.addresses[name]["TASKSTATUS_GRPC_LISTEN"].rpartition(":")[2])
+            stack.stream_proxies[name] = await ends.enter_async_context(CuttingProxy(port))
         yield stack
 
 
 async def _start(stack: ChaosStack, name: str, service: services.Service) -> None:
     stack.addresses[name] = {setting: f"{ports.HOST}:{ports.any_free()}" for setting in service.listens}
     url = stack.database.url.replace(f":{stack.database.port}/", f":{stack.proxies[name].port}/")
-    settings = {**stack.settings, "TASKSTATUS_DATABASE_URL": url, CLOCK_FILE_VARIABLE: str(stack.clock_file)}
+    stack.clock_file(name).write_text("0")
+    settings = {**stack.settings, "TASKSTATUS_DATABASE_URL": url, CLOCK_FILE_VARIABLE: str(stack.clock_file(name))}
     program = services.program(service, settings, stack.addresses[name], stack.folder / f"{name}.log")
     # A process that accepts connections is enough here, and asked cheaply: clients wait for the rest themselves.
     port = int(next(iter(stack.addresses[name].values())).rpartition(":")[2])
@@ -149,6 +161,7 @@ def _namespaces_with_long_history() -> list[dict[str, Any]]:
 
 def _settings(realtime: servers.RunningCentrifugo, keys: devkeys.DevKeys) -> dict[str, str]:
     return {
+        **terms.SETTINGS,
         "PYTHONPATH": os.pathsep.join([str(paths.ROOT), os.environ.get("PYTHONPATH", "")]),
         "TASKSTATUS_IDENTITY_FILE": str(keys.identity_file),
         "TASKSTATUS_EXECUTION_KEYS_FILE": str(keys.execution_keys_file),

@@ -10,15 +10,16 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from taskstatus.adapters.mysql import rows_event, rows_outbox, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql import rows_event, rows_lease, rows_outbox, rows_step, rows_task, rows_workflow
 from taskstatus.adapters.mysql.engine import driver_url
 from taskstatus.adapters.mysql.values import text
-from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.ids import TaskId, WorkflowId
 from taskstatus.domain.records import DedupRecord
 from taskstatus.domain.state import Grant
 from tests.history.model import FinalTables, OutboxRow
 from tests.support.databases import TABLES
 
+LEASES = "task_execution_lease"
 Rows = Sequence[Any]
 
 
@@ -47,13 +48,20 @@ async def unpublished(url: str) -> int:
         return int(found.scalar_one())
 
 
+async def stale(url: str) -> int:
+    """Executions that run and are STALE."""
+    statement = "SELECT COUNT(*) AS n FROM task_execution_lease WHERE closed_at IS NULL AND stale_since IS NOT NULL"
+    async with connected(url) as connection:
+        return int((await connection.exec_driver_sql(statement)).scalar_one())
+
+
 async def read_tables(url: str) -> FinalTables:
     """Every row."""
     async with connected(url) as connection:
         tasks = [rows_task.from_row(row) for row in await _all(connection, "task", rows_task.COLUMNS)]
         steps = [rows_step.from_row(row) for row in await _all(connection, "task_step", rows_step.COLUMNS)]
         events = [rows_event.from_row(row) for row in await _all(connection, "task_event_log", rows_event.COLUMNS)]
-        leases = await _all(connection, "task_execution_lease", ("execution_id", "closed_at"))
+        leases = [rows_lease.from_row(row) for row in await _all(connection, LEASES, rows_lease.COLUMNS)]
         workflows = [
             rows_workflow.from_row(row, ()) for row in await _all(connection, "workflow", rows_workflow.COLUMNS)
         ]
@@ -63,7 +71,7 @@ async def read_tables(url: str) -> FinalTables:
             steps={step.key: step for step in steps},
             events={(event.task_id, event.task_version): event for event in events},
             dedups=await _dedups(connection),
-            leases={ExecutionId(execution_id): closed_at for execution_id, closed_at in leases},
+            leases={lease.execution_id: lease for lease in leases},
             grants=await _grants(connection),
             outbox=await _outbox(connection),
         )

@@ -11,9 +11,10 @@ import grpc.aio
 import httpx
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
+from taskstatus_pb.v1 import common_pb2, heartbeat_service_pb2, register_service_pb2, report_service_pb2
 
 from taskstatus.application.identity import Role, ServiceIdentity
+from tests.chaos.streams import LiveStream, StreamPool
 from tests.chaos.wire import from_json, json_body
 from tests.support.clients import Caller, Tokens, refusal_of
 
@@ -46,8 +47,14 @@ class Transports:
     """Which process serves a call is drawn from ``random``."""
 
     def __init__(
-        self, channels: Sequence[grpc.aio.Channel], rest: httpx.AsyncClient, tokens: Tokens, random: Random
+        self,
+        channels: Sequence[grpc.aio.Channel],
+        rest: httpx.AsyncClient,
+        tokens: Tokens,
+        random: Random,
+        streams: StreamPool,
     ) -> None:
+        self._streams = streams
         self._channels = channels
         self._rest = rest
         self._tokens = tokens
@@ -93,6 +100,26 @@ class Transports:
         method = _method("report_service", "BatchReportCompactEvents")
         kind = report_service_pb2.BatchReportCompactEventsResponse
         return await self._call(identity, method, request, kind, timeout)
+
+    async def beat(
+        self,
+        identity: ServiceIdentity,
+        beats: Sequence[heartbeat_service_pb2.Heartbeat],
+        timeout: float,
+        *,
+        by_rest: bool,
+    ) -> heartbeat_service_pb2.BatchHeartbeatResponse:
+        """BatchHeartbeat."""
+        request = heartbeat_service_pb2.BatchHeartbeatRequest(heartbeats=beats)
+        if by_rest:
+            answer = heartbeat_service_pb2.BatchHeartbeatResponse()
+            return await self._post(identity, "/internal/v1/task-heartbeats:batch", request, answer, timeout)
+        method, kind = _method("heartbeats", "BatchHeartbeat"), heartbeat_service_pb2.BatchHeartbeatResponse
+        return await self._call(identity, method, request, kind, timeout)
+
+    async def stream(self, identity: ServiceIdentity) -> LiveStream:
+        """A stream of this caller. Raises BrokenStreamError."""
+        return await self._streams.one(self._callers_of(identity)[0].token)
 
     async def activate(
         self, identity: ServiceIdentity, request: register_service_pb2.ActivateStepRequest, timeout: float

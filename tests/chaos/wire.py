@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from google.protobuf import json_format, struct_pb2
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
-from taskstatus_pb.v1 import common_pb2, report_service_pb2
+from taskstatus_pb.v1 import common_pb2, heartbeat_service_pb2, report_service_pb2
 
 from taskstatus.domain.commands import EventContent, StatedFields
-from tests.simulation.items import Item
+from tests.simulation.items import Item, Pulse
 
 M = TypeVar("M", bound=Message)
 
@@ -63,6 +63,11 @@ def compact_event(item: Item) -> report_service_pb2.CompactEvent:
         duration_ms=content.duration_ms,
         occurred_at_us=_timestamp(content).ToMicroseconds() if content.occurred_at is not None else 0,
     )
+
+
+def heartbeat(pulse: Pulse) -> heartbeat_service_pb2.Heartbeat:
+    """One beat of a batch."""
+    return heartbeat_service_pb2.Heartbeat(execution_handle=pulse.assignment.handle, heartbeat_seq=pulse.heartbeat_seq)
 
 
 def json_body(message: Message) -> dict[str, Any]:

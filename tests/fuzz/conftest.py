@@ -60,5 +60,6 @@ async def target(database_url: str, dev_keys: DevKeys) -> AsyncIterator[Target]:
             Role.USER: Caller(channel, tokens.person(OWNER)),
             Role.WORKER: Caller(channel, tokens.service(WORKER, Role.WORKER)),
             Role.COORDINATOR: Caller(channel, tokens.service(COORDINATOR, Role.COORDINATOR, Role.BUSINESS)),
+            Role.ADMIN: Caller(channel, tokens.service("operations", Role.ADMIN)),
         }
         yield Target(channel, rest, callers, dev_keys)

@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 from taskstatus_pb.v1 import (
+    admin_service_pb2,
     bind_execution_service_pb2,
     common_pb2,
     heartbeat_service_pb2,
@@ -156,11 +157,12 @@ GOOD: Mapping[str, Callable[[Live], Message]] = {
     "taskstatus.v1.RealtimeService/CreateSubscriptionToken": (
         lambda live: realtime_service_pb2.CreateSubscriptionTokenRequest(task_id=live.task_id)
     ),
+    "taskstatus.v1.AdminService/ListStuckTasks": lambda _: admin_service_pb2.ListStuckTasksRequest(limit=10),
 }
 """A request of each method that is answered well; a test compares the methods with the access matrix."""
 
 
 def caller_for(method: str, callers: Mapping[Role, Caller]) -> Caller:
-    """Somebody who may call the method: the person, the worker, else the coordinator."""
+    """Somebody who may call the method: the person, the worker, the coordinator, else the admin."""
     roles = METHOD_ROLES[method]
     return next(caller for role, caller in callers.items() if role in roles)

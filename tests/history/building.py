@@ -27,22 +27,42 @@ from taskstatus.domain.commands import (
 from taskstatus.domain.creation import create_workflow
 from taskstatus.domain.definitions import generic_profile
 from taskstatus.domain.events import EXECUTION_EVENTS, EventType
+from taskstatus.domain.health_changes import (
+    EVENT_OF_SIGN,
+    SERVICE_PRODUCER,
+    HealthObservation,
+    HealthSign,
+    HealthTerms,
+)
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, make_id
+from taskstatus.domain.lease import patience_seconds
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.progress import Progress
 from taskstatus.domain.projections import render_detail
 from taskstatus.domain.records import ChangeSet, Projection, TaskView
 from taskstatus.domain.state import FailurePolicy
 from taskstatus.domain.verdicts import Coalesced, Verdict, result_or_raise
-from tests.history.model import Creation, FinalTables, History, Invocation, OutboxRow, Outcome, Publication
+from tests.history.model import (
+    Beat,
+    Creation,
+    FinalTables,
+    HealthWatch,
+    History,
+    Invocation,
+    OutboxRow,
+    Outcome,
+    Publication,
+)
 from tests.history.rules_channels import channels_of
 
 START = datetime(2026, 11, 30, 8, 0, 0)
 BUCKET = 7
 WORKFLOW, TASK = WorkflowId(make_id(1, BUCKET, 1)), TaskId(make_id(1, BUCKET, 2))
 FIRST, SECOND = ExecutionId(make_id(1, BUCKET, 3)), ExecutionId(make_id(1, BUCKET, 4))
+SERVICE = Caller("t-01", "documents", SERVICE_PRODUCER)
 COORDINATOR, WORKER = Caller("t-01", "documents", "coordinator"), Caller("t-01", "documents", "parser")
 STEP = "parse"
+TERMS = HealthTerms()
 
 
 @dataclass
@@ -52,6 +72,7 @@ class Story:
     tables: Tables = field(default_factory=Tables)
     invocations: list[Invocation] = field(default_factory=list)
     publications: list[Publication] = field(default_factory=list)
+    beats: list[Beat] = field(default_factory=list)
     seconds: int = 0
     ids: int = 100
 
@@ -87,6 +108,35 @@ class Story:
             )
         )
 
+    def beat(self, execution_id: ExecutionId) -> None:
+        """One heartbeat, acknowledged and persisted at once."""
+        row, at = self.tables.leases[execution_id], self._now()
+        seq, patience = row.state.heartbeat_seq + 1, patience_seconds(row.state.timeout_seconds, row.state.recoveries)
+        deadline = row.state.deadline_at if row.state.stale_since else at + timedelta(seconds=patience)
+        state = replace(row.state, heartbeat_seq=seq, last_heartbeat_at=at, deadline_at=deadline)
+        self.tables.leases[execution_id] = replace(row, state=state)
+        self.beats.append(Beat(execution_id, seq, self.seconds - 0.1, self.seconds + 0.1, Outcome.OK))
+
+    def refused_beat(self, execution_id: ExecutionId, reason: str, seq: int) -> None:
+        """One heartbeat that is not taken."""
+        self._now()
+        self.beats.append(Beat(execution_id, seq, self.seconds - 0.1, self.seconds + 0.1, Outcome.REFUSED, reason))
+
+    def observe(self, sign: HealthSign, execution_id: ExecutionId, attempt: int) -> None:
+        """The service records a silence when it has lasted, its end, or a lost worker."""
+        lease = self.tables.leases[execution_id].state
+        if sign is not HealthSign.BEATING:
+            assert lease.deadline_at is not None
+            self.seconds = int((lease.deadline_at - START).total_seconds())
+        now = self._now()
+        content = EventContent(f"{sign}.{self.seconds}", EVENT_OF_SIGN[sign], 0, reason=sign)
+        command = _finished(content, SERVICE, STEP, attempt, execution_id, None)
+        observed = replace(command, observed=HealthObservation(sign, lease.heartbeat_seq, TERMS))
+        rows = WorkingSet(dict(self.tables.tasks), dict(self.tables.steps), {}, {TASK: now}, {execution_id: lease})
+        _, changes = evaluate([Arrival(observed, 0.0)], rows, self._tools(), timedelta(days=7))
+        assert not changes.is_empty
+        self._commit(changes)
+
     def report(self, *commands: TaskEventCommand) -> None:
         """One commit of events."""
         tables = self.tables
@@ -112,11 +162,25 @@ class Story:
                 steps=dict(tables.steps),
                 events=dict(tables.events),
                 dedups=dict(tables.dedups),
-                leases={key: row.closed_at for key, row in tables.leases.items()},
+                leases={key: row.state for key, row in tables.leases.items()},
                 grants={},
                 outbox=tuple(OutboxRow(record, "PUBLISHED") for record in tables.outbox.values()),
             ),
             faultless=True,
+            health=self._watch(),
+        )
+
+    def _watch(self) -> HealthWatch:
+        return HealthWatch(
+            origin=START,
+            ended_at=float(self.seconds),
+            beats=tuple(self.beats),
+            disturbed=(),
+            persist_seconds=15.0,
+            detect_seconds=2.0,
+            recover_seconds=5.0,
+            disbelief_seconds=60.0,
+            lost_after_seconds=TERMS.lost_after_seconds,
         )
 
     def _commit(self, changes: ChangeSet) -> None:
@@ -135,8 +199,8 @@ class Story:
 
     def _invocation(self, event_id: str, stream: bytes, content: str) -> Invocation:
         number = len(self.invocations) + 1
-        at = float(number)
-        return Invocation(number, number, "client", stream, TASK, event_id, content, at, at + 0.5, Outcome.UNKNOWN)
+        at = float(self.seconds)
+        return Invocation(number, number, "client", stream, TASK, event_id, content, at - 0.9, at, Outcome.UNKNOWN)
 
     def _now(self) -> datetime:
         self.seconds += 1
@@ -161,6 +225,29 @@ def a_true_history() -> History:
     story.activate(2, SECOND)
     story.report(_of_step(SECOND, 2, EventType.STEP_STARTED, 1))
     story.report(_of_step(SECOND, 2, EventType.STEP_COMPLETED, 2))
+    story.report(_of_task(EventType.TASK_COMPLETED, 1))
+    return story.history()
+
+
+def a_silent_history() -> History:
+    """Started, beaten, silent, heard, silent again, lost, heard, silent, completed, ended: versions 1 to 10."""
+    story = Story()
+    story.create()
+    story.activate(1, FIRST)
+    story.refused_beat(FIRST, "TRANSITION_NOT_ALLOWED", 1)
+    story.report(_of_step(FIRST, 1, EventType.STEP_STARTED, 1))
+    story.beat(FIRST)
+    story.observe(HealthSign.SILENT, FIRST, 1)
+    story.beat(FIRST)
+    story.observe(HealthSign.BEATING, FIRST, 1)
+    story.refused_beat(FIRST, "STALE_SEQUENCE", 1)
+    story.observe(HealthSign.SILENT, FIRST, 1)
+    story.observe(HealthSign.LOST, FIRST, 1)
+    story.beat(FIRST)
+    story.observe(HealthSign.BEATING, FIRST, 1)
+    story.observe(HealthSign.SILENT, FIRST, 1)
+    story.report(_of_step(FIRST, 1, EventType.STEP_COMPLETED, 2))
+    story.refused_beat(FIRST, "TERMINAL", 9)
     story.report(_of_task(EventType.TASK_COMPLETED, 1))
     return story.history()
 

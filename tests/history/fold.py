@@ -25,8 +25,10 @@ from taskstatus.domain.evolve import (
     evolve_task,
     evolve_task_by_step,
     with_sequence,
+    with_step_counted,
     with_version,
 )
+from taskstatus.domain.health_changes import EVENT_OF_SIGN, HealthSign, step_after
 from taskstatus.domain.ids import TaskId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notifications import OutboxTools
@@ -37,6 +39,7 @@ from tests.history.model import FinalTables, Fold, History, StepStatus
 
 _EPOCH = datetime(1970, 1, 1)
 _ACTIVATIONS = frozenset({EventType.STEP_ATTEMPT_ACTIVATED, EventType.EXECUTION_REGISTERED})
+_HEALTH = frozenset(EVENT_OF_SIGN.values())
 _NO_OUTBOX = OutboxTools(new_id=lambda _: bytes(16), to_json=lambda _: b"")
 
 AttemptKey = tuple[str, int]
@@ -56,8 +59,16 @@ class Replay:
         """Go on by one event. Raises RefusedError or KeyError when the state does not allow it."""
         if record.event_type in _ACTIVATIONS:
             self._activate(record)
+        elif record.event_type in _HEALTH:
+            self._change_health(record)
         else:
             self._report(record)
+
+    def _change_health(self, record: EventRecord) -> None:
+        key = (record.step_id, record.step_attempt)
+        before = self.steps[key]
+        self.steps[key] = step_after(before, HealthSign(record.reason))
+        self.task = with_step_counted(with_version(self.task, record.committed_at), before, self.steps[key])
 
     def _report(self, record: EventRecord) -> None:
         content = content_of(record)

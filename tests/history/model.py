@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.records import DedupRecord, EventRecord, OutboxRecord
 from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
 
@@ -95,6 +96,60 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
+class Beat:
+    """One heartbeat, as its sender saw it; OK, REFUSED or UNKNOWN. Times are seconds of the driver's clock."""
+
+    execution_id: ExecutionId
+    heartbeat_seq: int
+    sent_at: float
+    done_at: float
+    outcome: Outcome = Outcome.UNKNOWN
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From when to when, in seconds of the driver's clock."""
+
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class HealthWatch:
+    """What a run tells about signs of life, and what may be asked of the service while nothing hinders it.
+
+    Times are seconds of the driver's clock.
+    """
+
+    origin: datetime
+    """The database's clock at second 0."""
+    ended_at: float
+    """When the tables were read."""
+    beats: tuple[Beat, ...]
+    disturbed: tuple[Window, ...]
+    """While acknowledged beats may have been lost or kept back, and silence or its end may not have been recorded."""
+    persist_seconds: float
+    """Within so long an acknowledged sign of life is in the database, and what ended is known to streams."""
+    detect_seconds: float
+    """Within so long after its deadline silence is recorded."""
+    recover_seconds: float
+    """Within so long an acknowledged sign of life ends STALE."""
+    disbelief_seconds: float
+    """So long after it was hindered the service believes no silence."""
+    lost_after_seconds: float
+    """From STALE to WORKER_LOST."""
+
+    def seconds(self, moment: datetime) -> float:
+        """The database's time on the driver's clock."""
+        return (moment - self.origin).total_seconds()
+
+    def is_disturbed(self, begin: float, end: float) -> bool:
+        """Whether a window touches this time."""
+        return any(window.begin <= end and window.end >= begin for window in self.disturbed)
+
+
+@dataclass(frozen=True, slots=True)
 class OutboxRow:
     """A row of the outbox and what became of it: PENDING, PROCESSING, PUBLISHED or DEAD."""
 
@@ -111,8 +166,7 @@ class FinalTables:
     steps: Mapping[StepRowKey, StepState]
     events: Mapping[tuple[TaskId, int], EventRecord]
     dedups: Mapping[tuple[TaskId, str], DedupRecord]
-    leases: Mapping[ExecutionId, datetime | None]
-    """When each was closed; None while it is open."""
+    leases: Mapping[ExecutionId, LeaseState]
     grants: Mapping[TaskId, tuple[Grant, ...]]
     outbox: tuple[OutboxRow, ...]
 
@@ -159,5 +213,7 @@ class History:
     """The driver saw the faults end, every client answered and the relays idle before it read the tables."""
     notes: tuple[str, ...] = field(default=())
     """Defects that the driver itself met: an exception out of a port, a task that died, a call that never ended."""
+    health: HealthWatch | None = None
+    """None when nobody beat in this run: then silence is judged by the rows alone."""
     folds: dict[TaskId, Fold] = field(default_factory=dict, compare=False, repr=False)
     """Replays that validators share (``fold.fold_of``)."""

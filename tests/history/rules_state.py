@@ -14,8 +14,6 @@ from taskstatus.domain.state import StepState, TaskState
 from tests.history.fold import fold_of
 from tests.history.model import History
 
-OWN_FACTS = frozenset({EventType.STEP_ATTEMPT_ACTIVATED, EventType.EXECUTION_REGISTERED})
-
 
 def versions_are_gapless(history: History) -> Iterator[str]:
     """C2-4, E-6: per task versions are 1…n and the row says n; a step's versions rise by one; time never goes back."""
@@ -106,7 +104,8 @@ def leases_follow_steps(history: History) -> Iterator[str]:
         if step.terms is None:
             continue
         execution_id = step.terms.execution_id
-        has_open = execution_id in history.tables.leases and history.tables.leases[execution_id] is None
+        found = history.tables.leases.get(execution_id)
+        has_open = found is not None and found.is_open
         if has_open != (step.lifecycle is Lifecycle.RUNNING):
             lease = "open" if has_open else "not open"
             yield f"{_short(step.task_id)}: {step.key[2:]} is {step.lifecycle}, its lease is {lease}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.history import rules_channels, rules_events, rules_state
+from tests.history import rules_channels, rules_events, rules_health, rules_state
 from tests.history.model import History
 
 Rule = Callable[[History], Iterator[str]]
@@ -30,6 +30,16 @@ VALIDATORS: tuple[Rule, ...] = (
     rules_state.leases_follow_steps,
     rules_state.retries_supersede,
     rules_state.counters_are_the_sum_of_the_steps,
+    rules_health.health_alternates,
+    rules_health.health_is_of_running_executions,
+    rules_health.health_flags_follow_facts,
+    rules_health.patience_grows,
+    rules_health.lost_comes_late,
+    rules_health.stale_is_true,
+    rules_health.silence_is_told,
+    rules_health.signs_of_life_end_stale,
+    rules_health.beats_are_answered_truly,
+    rules_health.acknowledged_beats_are_kept,
     rules_channels.outbox_reaches_every_channel,
     rules_channels.every_version_has_its_rows,
     rules_channels.nothing_uncommitted_is_shown,

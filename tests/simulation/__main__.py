@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 
+from tests.history.rules_health import health_figures
 from tests.simulation.options import Fault
 from tests.simulation.run import Report, run_seed
 
@@ -46,12 +47,14 @@ def _run_many(first: int, count: int) -> int:
     faults: Counter[Fault] = Counter()
     validators: Counter[str] = Counter()
     events = publications = 0
+    health: Counter[str] = Counter()
     for seed in range(first, first + count):
         report = run_seed(seed)
         faults.update(report.faults)
         if report.history is not None:
             events += len(report.history.tables.events)
             publications += len(report.history.publications)
+            health.update(health_figures(report.history))
         if report.violations:
             failed.append(report)
             validators.update({violation.validator for violation in report.violations})
@@ -61,6 +64,7 @@ def _run_many(first: int, count: int) -> int:
         f"{count} seeds from {first}: {events} events, {publications} publications, "
         f"{elapsed:.1f} s ({cpu:.1f} s of CPU)"
     )
+    print("health: " + ", ".join(f"{name} {number}" for name, number in health.items()))
     print("faults: " + ", ".join(f"{fault.value} {number}" for fault, number in sorted(faults.items())))
     print(f"failed seeds: {len(failed)}; by validator: {dict(validators.most_common())}")
     return 1 if failed else 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,18 +13,26 @@ from relay import rendering
 from relay.publisher import Publication
 from relay.rows import Claim
 from relay.settling import Settlement, Settler
+from taskstatus.adapters.memory import lease_store
+from taskstatus.adapters.memory.lease_store import MemoryLeaseStore
 from taskstatus.adapters.memory.tables import Tables
+from taskstatus.application import health
 from taskstatus.application.call_group import CallGroup
-from taskstatus.domain import activation, batch, decide, guards
+from taskstatus.application.ports_heartbeats import Beat
+from taskstatus.domain import activation, batch, decide, guards, health_changes, health_guards, heartbeat
 from taskstatus.domain.commands import TaskEventCommand
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.evolve import with_step_counted, with_version
+from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.notifications import task_notifications
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import ChangeSet, OutboxRecord
 from taskstatus.domain.state import StepState, TaskState
 from taskstatus.domain.verdicts import Refused, Verdict
 from taskstatus.runtime import batch_commit
+from taskstatus.runtime.health_reconciler import HealthReconciler
+from taskstatus.runtime.heartbeat_coalescer import HeartbeatCoalescer
+from taskstatus.runtime.recoveries import Recoveries
 from tests.simulation.outbox import OutboxTable
 
 
@@ -156,6 +165,64 @@ def count_a_retry_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(activation, "with_step_counted", recounted)
 
 
+def write_stale_twice(patch: pytest.MonkeyPatch) -> None:
+    """H-4: each replica records the silence that it saw, under an id of its own, whatever was recorded meanwhile."""
+    numbers = count()
+    blind = ("health would change", "times say so still")
+    kept = tuple(guard for guard in health_guards.HEALTH_GUARDS if guard.name not in blind)
+    patch.setattr(health_guards, "HEALTH_GUARDS", kept)
+    patch.setattr(health, "observation_id", lambda sign, execution_id, moment: f"{sign.lower()}-{next(numbers)}")
+
+
+def reopen_closed_leases(patch: pytest.MonkeyPatch) -> None:
+    """H-2: a beat that was still in memory brings the lease of an ended execution back to life."""
+    persist = MemoryLeaseStore._persist
+
+    def upsert(self: MemoryLeaseStore, beat: Beat, waited_seconds: float) -> None:
+        row = self._tables.leases.get(beat.execution_id)
+        if row is not None and not row.state.is_open:
+            self._tables.leases[beat.execution_id] = replace(row, state=replace(row.state, closed_at=None))
+        persist(self, beat, waited_seconds)
+
+    patch.setattr(MemoryLeaseStore, "_persist", upsert)
+
+
+def lose_recoveries(patch: pytest.MonkeyPatch) -> None:
+    """H-4: nobody hears that a STALE execution beats again."""
+    patch.setattr(Recoveries, "beating", lambda self, standing: None)
+
+
+def forgive_flapping(patch: pytest.MonkeyPatch) -> None:
+    """H-5: an execution that came back is given no more time than before."""
+    for module in (health_changes, lease_store):
+        patch.setattr(module, "patience_seconds", lambda timeout_seconds, recoveries: timeout_seconds)
+
+
+def believe_no_silence(patch: pytest.MonkeyPatch) -> None:
+    """H-4: the grace never ends."""
+    patch.setattr(HealthReconciler, "_is_believed", lambda self, candidate: False)
+
+
+def forget_beats(patch: pytest.MonkeyPatch) -> None:
+    """H-2: every other flush is taken for done without being written."""
+    persist = HeartbeatCoalescer._persist
+    numbers = count()
+
+    async def forget(self: HeartbeatCoalescer, execution_ids: Iterable[ExecutionId]) -> bool:
+        if next(numbers) % 2:
+            return await persist(self, execution_ids)
+        self._pending.discard()
+        return True
+
+    patch.setattr(HeartbeatCoalescer, "_persist", forget)
+
+
+def let_the_dead_beat(patch: pytest.MonkeyPatch) -> None:
+    """H-3: ended executions beat on."""
+    kept = tuple(guard for guard in heartbeat.BEAT_GUARDS if guard.name != "execution is current and runs")
+    patch.setattr(heartbeat, "BEAT_GUARDS", kept)
+
+
 BREAKS: tuple[Break, ...] = (
     Break(forget_event_ids, "committed_event_is_answered_with_its_first_result"),
     Break(take_events_twice, "one_effect_per_event_id"),
@@ -171,4 +238,12 @@ BREAKS: tuple[Break, ...] = (
     Break(drop_the_gate, "detail_never_goes_back"),
     Break(lose_a_notification, "every_version_has_its_rows"),
     Break(count_a_retry_twice, "counters_are_the_sum_of_the_steps"),
+    Break(write_stale_twice, "health_alternates"),
+    Break(reopen_closed_leases, "leases_follow_steps"),
+    Break(lose_recoveries, "signs_of_life_end_stale"),
+    Break(forgive_flapping, "stale_is_true"),
+    Break(believe_no_silence, "silence_is_told"),
+    Break(forget_beats, "acknowledged_beats_are_kept"),
+    Break(forget_beats, "stale_is_true"),
+    Break(let_the_dead_beat, "beats_are_answered_truly"),
 )

@@ -10,18 +10,33 @@ from random import Random
 from taskstatus.application.executions import BoundExecution
 from taskstatus.domain.commands import ActivateAttempt, EventContent, ReportedError, StatedFields
 from taskstatus.domain.events import EventType
-from taskstatus.domain.ids import TaskId, format_task_id
+from taskstatus.domain.ids import ExecutionId, TaskId, format_task_id
 from tests.history.model import Invocation, Outcome
 from tests.history.rules_events import BREAKING
 from tests.simulation.faults import Faults
-from tests.simulation.items import Assignment, Item, a_service, an_activation
+from tests.simulation.items import WORKER, Assignment, Item, Pulse, a_service, an_activation
 from tests.simulation.line import Line, Refusal
-from tests.simulation.options import Fault, Options, stream
+from tests.simulation.options import INTERVAL_SECONDS, TIMEOUT_SECONDS, Fault, Options, stream
 from tests.simulation.script import ExecutionScript
 
 MOST_ITEMS_OF_ONE = 4
 SETTLE_PAUSE_SECONDS = 0.1
 TASK_ENDS = (EventType.TASK_COMPLETED, EventType.TASK_FAILED, EventType.TASK_CANCELLED, EventType.TASK_TIMED_OUT)
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """The beats of one execution."""
+
+    assignment: Assignment
+    heartbeat_seq: int = 0
+
+    def next_pulse(self, random: Random, wrong_rate: float) -> Pulse:
+        """The next beat; a confused worker sends an old number."""
+        self.heartbeat_seq += 1
+        seq = random.randint(1, self.heartbeat_seq) if random.random() < wrong_rate else self.heartbeat_seq
+        identity = a_service(self.assignment.binding.tenant_id, WORKER)
+        return Pulse(identity, self.assignment, seq)
 
 
 class WorkerHost:
@@ -35,10 +50,15 @@ class WorkerHost:
         self._random = stream(options.seed, self.name)
         self._scripts: list[ExecutionScript] = []
         self._turns_left = options.turns
+        self._silence = stream(options.seed, f"{self.name}/silence")
+        self._silent_until = 0.0
+        self._heartbeats: dict[ExecutionId, Heartbeat] = {}
 
     def assign(self, assignment: Assignment) -> None:
         """Take over an execution; it earns the host some more calls."""
-        self._scripts.append(ExecutionScript(assignment, self._random))
+        is_enduring = self._silence.random() < self._options.enduring_rate
+        self._scripts.append(ExecutionScript(assignment, self._random, is_enduring=is_enduring))
+        self._heartbeats[assignment.binding.execution_id] = Heartbeat(assignment)
         self._turns_left += 2
 
     async def run(self) -> None:
@@ -46,12 +66,37 @@ class WorkerHost:
         while self._turns_left > 0:
             self._turns_left -= 1
             await asyncio.sleep(self._options.think_seconds * self._random.random())
+            await self._awake()
             batch = self._batch()
             if batch:
                 await self._send(batch)
 
+    async def beat(self) -> None:
+        """Beat for everything that was ever assigned, and fall silent now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS * (0.5 + self._silence.random() / 2))
+            if self._silence.random() < self._options.silence_rate:
+                self.fall_silent(TIMEOUT_SECONDS * self._silence.choice((0.5, 1.0, 1.05, 1.5, 2.5)))
+            await self._awake()
+            by_tenant: dict[str, list[Pulse]] = {}
+            for heartbeat in self._heartbeats.values():
+                pulse = heartbeat.next_pulse(self._silence, self._options.wrong_rate)
+                by_tenant.setdefault(pulse.identity.tenant_id, []).append(pulse)
+            for pulses in by_tenant.values():
+                await self._line.beat(self.name, pulses)
+
+    def fall_silent(self, seconds: float) -> None:
+        """Stand still: report nothing and beat no more for so long."""
+        self._silent_until = asyncio.get_running_loop().time() + seconds
+
+    async def _awake(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (left := self._silent_until - loop.time()) > 0:
+            await asyncio.sleep(left)
+
     async def settle(self) -> None:
         """Send what is open until everything has its answer."""
+        self._silent_until = 0.0
         while batch := [(script, item) for script in self._scripts for item in script.open[:MOST_ITEMS_OF_ONE]]:
             await self._send(batch)
             await asyncio.sleep(SETTLE_PAUSE_SECONDS)
@@ -207,9 +252,9 @@ class Coordinator:
     def _event(self, *, is_late: bool) -> Item:
         random = self._random
         self._source_seq += 1
-        if is_late and random.randrange(3) == 0:
+        if is_late and random.randrange(3) == 0 and self._options.ends_tasks:
             return self._task_event(random.choice(TASK_ENDS))
-        if random.randrange(2):
+        if random.randrange(2) or not self._options.ends_tasks:
             return self._task_event(EventType.TASK_STARTED)
         event_type = random.choice((EventType.STEP_CANCELLED, EventType.STEP_TIMED_OUT))
         step_id = random.choice([*self._plan.attempts, "no-such-step"])

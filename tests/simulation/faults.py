@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from random import Random
 
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
 from taskstatus.domain.ids import TaskId
 from taskstatus.domain.records import ChangeSet
+from tests.history.model import Window
 from tests.simulation.loop import SimulatedLoop
-from tests.simulation.options import Fault, Options, stream
+from tests.simulation.options import TIMEOUT_SECONDS, Fault, Options, stream
 
 START = datetime(2026, 11, 30, 8, 0, 0)
 START_UNIX_SECONDS = 1_796_025_600.0
+DISBELIEF_SECONDS = TIMEOUT_SECONDS + 1.0
+"""For so long a process that could not hear believes no silence: its workers' timeout, or its grace."""
+LONGEST_RETRY_SECONDS = 1.0
+DISTURBING = frozenset({Fault.REPLICA_KILLED, Fault.LEASES_LOST})
 SUSPENDING_SHARE = 0.5
 """Of the crossings of a process's border."""
 
@@ -57,14 +63,21 @@ class DatabaseClock(MemoryDatabaseClock):
 class Faults:
     """The one source of faults of a run."""
 
-    def __init__(self, options: Options, trace: Trace) -> None:
+    def __init__(self, options: Options, trace: Trace, now: Callable[[], float]) -> None:
         self._rates = dict(options.fault_rates)
+        self._loop_time = now
         self._trace = trace
         self.random: Random = stream(options.seed, "faults")
         self.counts: Counter[Fault] = Counter()
         self.publisher_is_down = False
         self.poisonous_events: set[str] = set()
         self.unreadable_tasks: set[TaskId] = set()
+        self.disturbed: list[Window] = []
+        """While beats may be lost or kept back, and health changes not recorded."""
+
+    def disturb(self, begin: float, end: float) -> None:
+        """Beats and health changes are hindered so long, and what waited is tried again soon after."""
+        self.disturbed.append(Window(begin, end + LONGEST_RETRY_SECONDS))
 
     def happens(self, fault: Fault, who: str = "") -> bool:
         """Whether it happens at this call."""
@@ -81,6 +94,8 @@ class Faults:
     def note(self, fault: Fault, who: str = "") -> None:
         """Count it and tell the trace."""
         self.counts[fault] += 1
+        if fault in DISTURBING:
+            self.disturb(self._loop_time(), self._loop_time())
         self._trace.add("FAULT", f"{fault.value} {who}")
 
     def refuses(self, changes: ChangeSet) -> bool:

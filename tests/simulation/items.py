@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from taskstatus.application.heartbeats import BeatDraft
 from taskstatus.application.identity import ExecutionBinding, Role, ServiceIdentity
 from taskstatus.application.report import EventDraft
 from taskstatus.domain.commands import ActivateAttempt, Caller, DynamicStep, EventContent, StatedFields
 from taskstatus.domain.ids import TaskId
 from taskstatus.domain.state import FailurePolicy
+from tests.simulation.options import INTERVAL_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.ports import ProcessClock
 
 SCOPE = "documents"
@@ -67,6 +69,30 @@ class Item:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """One heartbeat as a worker sends it."""
+
+    identity: ServiceIdentity
+    assignment: Assignment
+    heartbeat_seq: int
+
+    def draft(self, clock: ProcessClock) -> BeatDraft:
+        """As a transport of the process with this clock decodes it."""
+        return BeatDraft(
+            caller=self.identity,
+            execution_token="",
+            execution_handle=self.assignment.handle,
+            stated=StatedFields(),
+            heartbeat_seq=self.heartbeat_seq,
+            round_trip_ms=0.0,
+            transport="simulated",
+            received_monotonic=clock.monotonic_seconds(),
+            received_unix=clock.unix_seconds(),
+            trace_id=None,
+        )
+
+
 def an_activation(
     tenant_id: str,
     producer_id: str,
@@ -89,8 +115,8 @@ def an_activation(
         step_id=step_id,
         step_attempt=attempt,
         input_ref=input_ref,
-        heartbeat_interval_seconds=15,
-        heartbeat_timeout_seconds=60,
+        heartbeat_interval_seconds=INTERVAL_SECONDS,
+        heartbeat_timeout_seconds=TIMEOUT_SECONDS,
         dynamic=dynamic if is_dynamic else None,
         canonical=text.encode(),
         digest=hashlib.sha256(text.encode()).digest(),

@@ -14,9 +14,9 @@ from taskstatus.domain.commands import ActivateAttempt
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
 from taskstatus.domain.verdicts import Verdict, result_or_raise
-from tests.history.model import Creation, Invocation, Outcome
+from tests.history.model import Beat, Creation, Invocation, Outcome
 from tests.simulation.faults import Faults, Trace
-from tests.simulation.items import Item
+from tests.simulation.items import Item, Pulse
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.options import Fault, Options, stream
 from tests.simulation.replicas import Fleet, Replica
@@ -58,6 +58,7 @@ class Line:
         self._calls = 0
         self.invocations: list[Invocation] = []
         self.creations: list[Creation] = []
+        self.beats: list[Beat] = []
         self.defects: list[str] = []
 
     async def report(self, client: str, items: Sequence[Item]) -> list[Invocation]:
@@ -69,6 +70,31 @@ class Line:
         if isinstance(answer, Refusal):
             return self._keep([answer.of(one) for one in begun])
         return self._keep([_answered(one, verdict) for one, verdict in zip(begun, answer, strict=True)])
+
+    async def beat(self, client: str, pulses: list[Pulse]) -> None:
+        """Beat for executions of one caller in one call, by unary call or as on a stream."""
+        sent_at, is_unary = self._loop.time(), self._random.randrange(2) == 0
+        answer: list[Reason | None] | Refusal = Refusal(None)
+        try:
+            replica = await self._reach()
+            watch = replica.watch
+            answer = await self._call(replica, (watch.beat_unary if is_unary else watch.beat_bound)(pulses), [])
+        finally:
+            # A sender that was cancelled does not know, and must say so.
+            self._keep_beats(client, sent_at, pulses, answer)
+
+    def _keep_beats(
+        self, client: str, sent_at: float, pulses: list[Pulse], answer: list[Reason | None] | Refusal
+    ) -> None:
+        reasons = [answer.reason] * len(pulses) if isinstance(answer, Refusal) else answer
+        is_unknown = isinstance(answer, Refusal) and answer.reason is None
+        for pulse, reason in zip(pulses, reasons, strict=True):
+            outcome = Outcome.UNKNOWN if is_unknown else Outcome.REFUSED if reason else Outcome.OK
+            execution_id, seq, done_at = pulse.assignment.binding.execution_id, pulse.heartbeat_seq, self._loop.time()
+            self.beats.append(Beat(execution_id, seq, sent_at, done_at, outcome, reason or ""))
+            if self._trace.wanted:
+                what = f"beat {seq} of …{execution_id.hex()[-4:]} sent at {sent_at:.4f}"
+                self._trace.add(client, f"{what}: {outcome} {reason or ''}")
 
     async def activate(self, client: str, command: ActivateAttempt) -> BoundExecution | Refusal:
         """Activate an attempt; the execution, or why not."""

@@ -6,6 +6,7 @@ import asyncio
 
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from tests.simulation.faults import DatabaseClock, Faults, Trace
+from tests.simulation.loop import SimulatedLoop
 from tests.simulation.options import WINDOWS, Fault, Options, stream
 from tests.simulation.replicas import Fleet
 
@@ -19,6 +20,7 @@ class Nemesis:
 
     def __init__(
         self,
+        loop: SimulatedLoop,
         options: Options,
         faults: Faults,
         fleet: Fleet,
@@ -31,6 +33,7 @@ class Nemesis:
         self._store = store
         self._clock = clock
         self._trace = trace
+        self._loop_time = loop.time
         self._random = stream(options.seed, "nemesis")
 
     async def run(self) -> None:
@@ -48,13 +51,20 @@ class Nemesis:
         elif fault is Fault.CLOCK_STEPPED:
             self._clock.step_back(self._random.random() * LONGEST_CLOCK_STEP_SECONDS)
         elif fault is Fault.STORE_DOWN:
-            self._store.unavailable = True
-            await self._outage()
-            self._store.unavailable = False
+            await self._store_outage()
         elif fault is Fault.PUBLISHER_DOWN:
             self._faults.publisher_is_down = True
             await self._outage()
             self._faults.publisher_is_down = False
+
+    async def _store_outage(self) -> None:
+        began = self._loop_time()
+        self._store.unavailable = True
+        try:
+            await self._outage()
+        finally:
+            self._store.unavailable = False
+            self._faults.disturb(began, self._loop_time())
 
     async def _outage(self) -> None:
         await asyncio.sleep(self._random.random() * LONGEST_OUTAGE_SECONDS)

@@ -8,6 +8,8 @@ from enum import StrEnum
 from random import Random
 
 from relay.config import RelayConfig
+from taskstatus.runtime.health_reconciler import ReconcilerConfig
+from taskstatus.runtime.heartbeat_coalescer import CoalescerConfig
 from taskstatus.runtime.lanes import LaneConfig
 from tests.simulation.loop import Ordering
 
@@ -33,12 +35,17 @@ class Fault(StrEnum):
     ITEM_PERMANENT = "one message refused for good"
     ITEM_REPLY_LOST = "one message taken, its reply lost"
     HINT_LOST = "wake-up hint lost"
+    LEASES_LOST = "lease read or written, reply lost, or not at all"
 
 
 WINDOWS = (Fault.STORE_DOWN, Fault.PUBLISHER_DOWN, Fault.REPLICA_KILLED, Fault.CLOCK_STEPPED)
 """Faults of the whole world, begun by the nemesis; all others happen at one call."""
 
+INTERVAL_SECONDS, TIMEOUT_SECONDS = 1, 4
+"""Of every execution; short, so that silence fits into a run."""
 FAULTLESS_ONE_IN = 10
+LEASES_SHARE = 0.3
+"""Of the seeds with faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,15 @@ class Options:
     fault_rates: Mapping[Fault, float]
     lanes: LaneConfig
     relay: RelayConfig
+    enduring_rate: float
+    """Share of executions that do not end by themselves."""
+    ends_tasks: bool
+    """Whether coordinators end steps and tasks."""
+    silence_rate: float
+    """How often a worker process stands still for a while, instead of beating."""
+    lost_after_seconds: int
+    coalescer: CoalescerConfig
+    reconciler: ReconcilerConfig
 
     @property
     def faultless(self) -> bool:
@@ -79,7 +95,7 @@ class Options:
 
 def options_of(seed: int) -> Options:
     """The options of a seed; the same at any time."""
-    random = stream(seed, "options")
+    random, health = stream(seed, "options"), stream(seed, "health")
     return Options(
         seed=seed,
         ordering=random.choice(tuple(Ordering)),
@@ -92,9 +108,15 @@ def options_of(seed: int) -> Options:
         think_seconds=random.choice((0.0, 0.02, 0.2)),
         latency_seconds=random.choice((0.0, 0.002, 0.02)),
         wrong_rate=random.choice((0.0, 0.1, 0.3)),
-        fault_rates=_fault_rates(random),
+        fault_rates=_fault_rates(random, health),
         lanes=_lanes(random),
         relay=_relay(random),
+        enduring_rate=health.choice((0.0, 0.4, 0.8)),
+        ends_tasks=health.randrange(3) > 0,
+        silence_rate=health.choice((0.0, 0.1, 0.3)),
+        lost_after_seconds=health.choice((3, 30)),
+        coalescer=_coalescer(health),
+        reconciler=_reconciler(health),
     )
 
 
@@ -103,12 +125,14 @@ def stream(seed: int, name: str) -> Random:
     return Random(f"{seed}/{name}")
 
 
-def _fault_rates(random: Random) -> dict[Fault, float]:
+def _fault_rates(random: Random, health: Random) -> dict[Fault, float]:
     """A few kinds of fault at a time find more than all of them at once."""
     if random.randrange(FAULTLESS_ONE_IN) == 0:
         return {}
-    kinds = [fault for fault in Fault if random.random() < random.choice((0.15, 0.4, 0.8))]
-    return {fault: random.choice((0.02, 0.08, 0.25)) for fault in kinds}
+    others = [fault for fault in Fault if fault is not Fault.LEASES_LOST]
+    kinds = [fault for fault in others if random.random() < random.choice((0.15, 0.4, 0.8))]
+    rates = {fault: random.choice((0.02, 0.08, 0.25)) for fault in kinds}
+    return rates | ({Fault.LEASES_LOST: health.choice((0.02, 0.1))} if health.random() < LEASES_SHARE else {})
 
 
 def _lanes(random: Random) -> LaneConfig:
@@ -117,6 +141,26 @@ def _lanes(random: Random) -> LaneConfig:
         max_batch_commands=random.choice((1, 2, 5, 100)),
         max_batch_bytes=random.choice((1, 3_000, 1024 * 1024)),
         max_queued_commands=random.choice((3, 8, 2_000, 2_000)),
+    )
+
+
+def _coalescer(random: Random) -> CoalescerConfig:
+    return CoalescerConfig(
+        persist_every_seconds=random.choice((0.2, 1.0)),
+        flush_executions=random.choice((2, 20_000)),
+        soon_seconds=0.05,
+        ask_again_seconds=0.2,
+        first_pause_seconds=0.05,
+        longest_pause_seconds=0.4,
+    )
+
+
+def _reconciler(random: Random) -> ReconcilerConfig:
+    return ReconcilerConfig(
+        batch=random.choice((1, 2, 100)),
+        grace_seconds=random.choice((0.0, 1.0)),
+        busy_pause_seconds=0.05,
+        idle_pause_seconds=0.3,
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
 from taskstatus.application.identity import ExecutionBinding, ExecutionGrant, HandleClaim
+from taskstatus.application.ports_health import StuckCause
 from taskstatus.domain.definitions import DataSchema, JsonObject, OperationDefinition, generic_profile
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EXECUTION_EVENTS
+from taskstatus.domain.health_changes import HealthSign
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Verdict
 from tests.simulation.faults import START_UNIX_SECONDS
@@ -113,7 +116,7 @@ class GenericDefinitions:
 
 
 class SilentObserver:
-    """Port ``ServiceObserver`` that keeps nothing."""
+    """Ports ``ServiceObserver``, ``HeartbeatObserver`` and ``HealthObserver``, keeping nothing."""
 
     def event_judged(self, transport: str, verdict: Verdict) -> None:
         """See the port."""
@@ -125,4 +128,22 @@ class SilentObserver:
         """See the port."""
 
     def lane_depth(self, queued: int) -> None:
+        """See the port."""
+
+    def heartbeats_judged(self, outcome: str, beats: int) -> None:
+        """See the port."""
+
+    def heartbeats_pending(self, executions: int) -> None:
+        """See the port."""
+
+    def heartbeats_lost(self, beats: int) -> None:
+        """See the port."""
+
+    def health_judged(self, sign: HealthSign, outcome: str) -> None:
+        """See the port."""
+
+    def health_scanned(self, candidates: int, held_back: int) -> None:
+        """See the port."""
+
+    def stuck_counted(self, counts: Mapping[StuckCause, int]) -> None:
         """See the port."""

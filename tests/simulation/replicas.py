@@ -10,6 +10,7 @@ import orjson
 
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.memory.audit import MemoryAudit
+from taskstatus.adapters.memory.health import MemoryStuckWork
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.application.data_rules import DataRules
@@ -22,6 +23,7 @@ from taskstatus.domain.notifications import OutboxTools
 from taskstatus.runtime.lanes import Lanes
 from taskstatus.runtime.shielded_store import ShieldedStore
 from tests.simulation.faults import Faults, Process
+from tests.simulation.health import ReplicaHealth
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.options import Options, stream
 from tests.simulation.ports import (
@@ -33,7 +35,7 @@ from tests.simulation.ports import (
     SilentObserver,
 )
 from tests.simulation.relays import Hints
-from tests.simulation.store import SimulatedStore
+from tests.simulation.store import SimulatedLeases, SimulatedStore
 
 T = TypeVar("T")
 
@@ -62,6 +64,15 @@ class Replica:
         rules = DataRules(definitions, definitions)
         self.lanes = Lanes(self.store, OneShard(), self.clock, tools, hints, observer, options.lanes)
         self.executions = ExecutionCommands(credentials, ExecutionDirectory(reader), reader, self.clock)
+        self.watch = ReplicaHealth(
+            SimulatedLeases(inner, self.process, faults),
+            MemoryStuckWork(inner),
+            self.lanes,
+            self.executions,
+            self.clock,
+            options,
+            random,
+        )
         self.reporting = Reporting(
             self.executions,
             rules,
@@ -69,6 +80,7 @@ class Replica:
             self.lanes,
             RateLimiter(self.clock, RateLimit()),
             Rejections(observer, MemoryAudit()),
+            self.watch.coalescer,
         )
         self.registration = Registration(self.store, self.executions, ids, tools, hints, definitions)
         self._calls: set[asyncio.Task[object]] = set()
@@ -92,11 +104,13 @@ class Replica:
     def kill(self) -> None:
         """End the process as kill -9 does; callers lose their connections."""
         self.process.killed = True
+        self.watch.kill()
         for call in list(self._calls):
             call.cancel()
 
     async def stop(self) -> None:
         """Drain as SIGTERM does."""
+        await self.watch.stop()
         await self.lanes.stop()
         await self.store.drain()
 
@@ -129,7 +143,17 @@ class Fleet:
         replica.kill()
         self.dead.append(replica)
         self.replicas[place] = self._start()
+        self.replicas[place].watch.start()
         return replica.process.name
+
+    def start_watching(self) -> None:
+        """Begin with heartbeats and health, in the running loop."""
+        for replica in self.replicas:
+            replica.watch.start()
+
+    async def stop_watching(self) -> None:
+        """Persist the beats that are in memory and record no health change any more."""
+        await asyncio.gather(*(replica.watch.stop() for replica in self.replicas))
 
     async def stop(self) -> None:
         """Drain all."""

@@ -24,8 +24,10 @@ UNITS = 20
 class ExecutionScript:
     """One execution's reports; ``open`` are those that have no final answer yet, in the order in which they go out."""
 
-    def __init__(self, assignment: Assignment, random: Random) -> None:
+    def __init__(self, assignment: Assignment, random: Random, *, is_enduring: bool = False) -> None:
+        """``is_enduring``: it does not end by itself, so that there is something to beat for."""
         self._assignment = assignment
+        self._is_enduring = is_enduring
         self._random = random
         self._identity = a_service(assignment.binding.tenant_id, WORKER)
         self._source_seq = 0
@@ -39,6 +41,13 @@ class ExecutionScript:
     def next_item(self) -> Item:
         """The next right event; sent and not answered until ``learn`` says otherwise."""
         item = self._item(self._next_content())
+        self.open.append(item)
+        return item
+
+    def last_item(self) -> Item:
+        """Its end, now."""
+        self._source_seq += 1
+        item = self._item(self._end())
         self.open.append(item)
         return item
 
@@ -83,7 +92,7 @@ class ExecutionScript:
         if not self._has_started and self._random.randrange(12):
             self._has_started = True
             return self._content(EventType.STEP_STARTED)
-        if self._random.randrange(5):
+        if self._random.randrange(5) or self._is_enduring:
             return self._progress()
         return self._end()
 

@@ -7,11 +7,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from taskstatus.adapters.memory.health import MemoryOverdueLeases
+from taskstatus.adapters.memory.lease_store import MemoryLeaseStore
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.application.ports_health import HealthCandidate, LeasePosition
+from taskstatus.application.ports_heartbeats import Beat
 from taskstatus.application.ports_store import StoreUnavailableError, TransactionAttempt, WriteTransaction
-from taskstatus.domain.ids import TaskId
+from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.records import TaskView
+from taskstatus.domain.standing import ExecutionStanding
 from taskstatus.domain.state import Grant
 from tests.simulation.faults import Faults, Process
 from tests.simulation.options import Fault
@@ -54,6 +59,8 @@ class SimulatedStore:
             except StoreUnavailableError:
                 pass
             await asyncio.sleep(self._faults.random.random() * LONGEST_PAUSE_SECONDS)
+        now = asyncio.get_running_loop().time()
+        self._faults.disturb(now, now)
         raise StoreUnavailableError(f"gave up after {MOST_RUNS} runs")
 
     async def _run(
@@ -74,6 +81,46 @@ class SimulatedStore:
         if self._faults.happens(Fault.COMMIT_DONE_REPLY_LOST, self._process.name):
             raise _ConnectionBrokenError(in_commit=True)
         return value
+
+
+class SimulatedLeases:
+    """Ports ``LeaseStore`` and ``OverdueLeases`` of one replica; a call may fail before it was done, or after."""
+
+    def __init__(self, inner: MemoryTaskStore, process: Process, faults: Faults) -> None:
+        self._table = MemoryLeaseStore(inner)
+        self._overdue = MemoryOverdueLeases(inner)
+        self._process = process
+        self._faults = faults
+
+    async def standings(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, ExecutionStanding]:
+        """See ``LeaseStore``."""
+        return await self._cross(lambda: self._table.standings(execution_ids))
+
+    async def persist(
+        self, beats: Sequence[Beat], monotonic_now: Callable[[], float]
+    ) -> Mapping[ExecutionId, ExecutionStanding]:
+        """See ``LeaseStore``."""
+        return await self._cross(lambda: self._table.persist(beats, monotonic_now))
+
+    async def overdue(self, limit: int, after: LeasePosition | None) -> Sequence[HealthCandidate]:
+        """See ``OverdueLeases``."""
+        return await self._cross(lambda: self._overdue.overdue(limit, after))
+
+    async def candidates(self, execution_ids: Sequence[ExecutionId]) -> Sequence[HealthCandidate]:
+        """See ``OverdueLeases``."""
+        return await self._cross(lambda: self._overdue.candidates(execution_ids))
+
+    async def _cross(self, call: Callable[[], Awaitable[T]]) -> T:
+        await self._process.enter()
+        self._break("before")
+        value = await call()
+        await self._process.enter()
+        self._break("after")
+        return value
+
+    def _break(self, moment: str) -> None:
+        if self._faults.happens(Fault.LEASES_LOST, f"{self._process.name}, {moment}"):
+            raise StoreUnavailableError("the connection broke")
 
 
 class UndecodableRowError(Exception):

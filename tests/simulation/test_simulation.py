@@ -69,7 +69,7 @@ def test_c1_waiting_for_nothing_is_told() -> None:
     loop.close()
 
 
-@pytest.mark.parametrize("broken", BREAKS, ids=[broken.damage.__name__ for broken in BREAKS])
+@pytest.mark.parametrize("broken", BREAKS, ids=[f"{broken.damage.__name__}-{broken.validator}" for broken in BREAKS])
 def test_c2_a_broken_product_is_found_within_a_few_seeds(broken: Break, monkeypatch: pytest.MonkeyPatch) -> None:
     broken.damage(monkeypatch)
 

@@ -14,10 +14,10 @@ from taskstatus.application.register import CreatedTask, Registration
 from taskstatus.domain.commands import Caller, CreateTask, CreateWorkflow, StepSpec, TaskSpec
 from taskstatus.domain.ids import TaskId
 from taskstatus.domain.state import FailurePolicy, Grant, TaskState
-from tests.history.model import Creation, FinalTables, History
+from tests.history.model import Creation, FinalTables, HealthWatch, History
 from tests.simulation.centrifugo import Centrifugo
 from tests.simulation.clients import Coordinator, TaskPlan, WorkerHost
-from tests.simulation.faults import DatabaseClock, Faults, Trace
+from tests.simulation.faults import DISBELIEF_SECONDS, START, DatabaseClock, Faults, Trace
 from tests.simulation.items import COORDINATOR, EXECUTOR, OPERATION, SCOPE, WORKER, Assignment
 from tests.simulation.line import Line
 from tests.simulation.loop import SimulatedLoop
@@ -36,6 +36,11 @@ SETTLE_SECONDS = 10.0
 """Virtual: how long a client may take to get its answers once nothing fails any more."""
 POLL_SECONDS = 0.1
 TOKEN_SECONDS = 3_600.0
+WATCH_SECONDS = 12.0
+"""Virtual: how long silence is watched without faults; longer than two timeouts."""
+MARGIN_SECONDS = 0.5
+"""Beyond the times that are configured: calls take time."""
+DETECT_SECONDS = 2.0
 
 
 class World:
@@ -44,7 +49,7 @@ class World:
     def __init__(self, options: Options, loop: SimulatedLoop, trace: Trace) -> None:
         self._options = options
         self._loop = loop
-        self.faults = Faults(options, trace)
+        self.faults = Faults(options, trace, loop.time)
         self._random = stream(options.seed, "world")
         self._clock = DatabaseClock(loop)
         self._store = MemoryTaskStore(clock=self._clock)
@@ -70,20 +75,25 @@ class World:
             for number in range(options.relays)
         ]
         self._hosts = [WorkerHost(number + 1, options, self._line, self.faults) for number in range(options.hosts)]
-        self._nemesis = Nemesis(options, self.faults, self._fleet, self._store, self._clock, trace)
+        self._beating: list[asyncio.Task[None]] = []
+        self._ended_at = 0.0
+        self._nemesis = Nemesis(loop, options, self.faults, self._fleet, self._store, self._clock, trace)
         self._trace = trace
         self._notes: list[str] = []
 
     async def run(self) -> History:
         """Safety with faults, then liveness without, then the end."""
+        self._fleet.start_watching()
         relays = [asyncio.ensure_future(relay.run()) for relay in self._relays]
         nemesis = asyncio.ensure_future(self._nemesis.run())
         coordinators = await self._create()
         clients: list[Coordinator | WorkerHost] = [*coordinators, *self._hosts]
+        self._beating = [asyncio.ensure_future(host.beat()) for host in self._hosts]
         working = await self._all([client.run() for client in clients], SAFETY_SECONDS)
         nemesis.cancel()
         self._heal()
         converged = working and await self._all([client.settle() for client in clients], SETTLE_SECONDS)
+        await self._watch()
         converged = await self._drain() and converged
         await self._fleet.stop()
         await asyncio.gather(*(relay.stop() for relay in self._relays))
@@ -107,6 +117,19 @@ class World:
         self.faults.end()
         self._store.unavailable = False
         self._table.requeue_dead()
+
+    async def _watch(self) -> None:
+        """Some hosts go on beating, others never beat again; then what watches over them ends, as in a drain."""
+        for host in self._hosts:
+            if self._random.randrange(2):
+                host.fall_silent(2 * WATCH_SECONDS)
+        await asyncio.sleep(WATCH_SECONDS)
+        self._ended_at = self._loop.time()
+        for beating in self._beating:
+            beating.cancel()
+        await asyncio.wait(self._beating)
+        self._notes.extend(repr(task.exception()) for task in self._beating if not task.cancelled())
+        await self._fleet.stop_watching()
 
     async def _drain(self) -> bool:
         """Wait for the relays; what went DEAD in a request that was on its way is requeued once more."""
@@ -163,7 +186,22 @@ class World:
             faultless=self._options.faultless,
             clock_stepped=self.faults.counts[Fault.CLOCK_STEPPED] > 0,
             converged=converged,
+            health=self._health(),
             notes=(*self._notes, *self._line.defects, *defects, *self._loop.failures),
+        )
+
+    def _health(self) -> HealthWatch:
+        persist_seconds = self._options.coalescer.persist_every_seconds + MARGIN_SECONDS
+        return HealthWatch(
+            origin=START,
+            ended_at=self._ended_at,
+            beats=tuple(self._line.beats),
+            disturbed=tuple(self.faults.disturbed),
+            persist_seconds=persist_seconds,
+            detect_seconds=DETECT_SECONDS,
+            recover_seconds=persist_seconds + MARGIN_SECONDS,
+            disbelief_seconds=DISBELIEF_SECONDS,
+            lost_after_seconds=self._options.lost_after_seconds,
         )
 
 
@@ -181,7 +219,7 @@ def _final(tables: Tables, outbox: OutboxTable) -> FinalTables:
         steps=dict(tables.steps),
         events=dict(tables.events),
         dedups=dict(tables.dedups),
-        leases={execution_id: row.closed_at for execution_id, row in tables.leases.items()},
+        leases={execution_id: row.state for execution_id, row in tables.leases.items()},
         grants=grants,
         outbox=outbox.final_rows(),
     )

@@ -24,13 +24,19 @@ def test_slope_of_a_line_is_its_own() -> None:
 
 def test_rss_slope_takes_the_late_part_and_is_a_share_of_its_mean() -> None:
     samples = Samples([(float(x), 500.0 if x < 250 else 100.0 + 0.01 * (x - 250)) for x in range(0, 1001, 5)])
-    assert samples.late(1000.0)[0][0] == 250.0
-    assert samples.slope_percent(1000.0) == pytest.approx(100 * 7.5 / 103.75)
-    assert Samples().slope_percent(1000.0) == 0.0
+    assert samples.late()[0][0] == 250.0
+    assert samples.slope_percent() == pytest.approx(100 * 7.5 / 103.75)
+    assert samples.is_long_enough
+    assert Samples().slope_percent() == 0.0
+
+
+def test_rss_slope_of_a_short_run_is_not_judged() -> None:
+    assert not Samples().is_long_enough
+    assert not Samples([(float(x), 1.0) for x in range(0, 121, 5)]).is_long_enough
 
 
 def test_rss_slope_of_a_long_run_is_of_its_last_fifteen_minutes() -> None:
-    assert Samples([(float(x), 1.0) for x in range(0, 3601, 5)]).late(3600.0)[0][0] == 2700.0
+    assert Samples([(float(x), 1.0) for x in range(0, 3601, 5)]).late()[0][0] == 2700.0
 
 
 def test_plots_are_well_formed_and_show_every_value() -> None:

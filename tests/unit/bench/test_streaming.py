@@ -133,3 +133,16 @@ async def test_the_strict_form_takes_no_repeat_for_a_new_version() -> None:
         await client.send(events)
         with pytest.raises(UnexpectedAnswerError):
             await client.send(events)
+
+
+async def test_an_execution_is_bound_when_it_is_first_told_of_and_no_more_once_it_is_over() -> None:
+    service = FakeService()
+    late = Execution(b"w", b"t2", b"late", "01_parse", "exh_late")
+    async with connected(service) as client:
+        window = Window([[late]], 1, progress_events=1)
+        while events := window.next_call():
+            assert await client.send_until_accepted(events) == 0
+        assert (service.binds, len(service.committed)) == (2, 3)
+        assert client.keys_of(EXECUTIONS) == [1, 2, 3]
+        with pytest.raises(KeyError):
+            client.keys_of([late])
