@@ -5,7 +5,7 @@ STACK := @./scripts/python -m scripts.stack
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up servers down status logs clean demo unit test check gen image bench fresh sim chaos mutants trace
+.PHONY: help up servers down status logs clean demo unit test check gen image bench soak fresh sim chaos mutants trace
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -46,8 +46,11 @@ gen: ## regenerate gen/ from proto/
 image: ## renew proto/image.binpb, the contract that compatibility is checked against
 	$(STACK) image
 
-bench: ## the benchmarks, with ratios measured in one run
+bench: ## the benchmarks, with ratios measured in one run (ARGS="--only heartbeats growth", ARGS=--quick)
 	$(STACK) bench $(ARGS)
+
+soak: ## stream load with a reconnect storm each minute; nothing lost or doubled, RSS flat (SECONDS=1200 RATE=3000)
+	$(STACK) soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RATE),--rate $(RATE)) $(ARGS)
 
 fresh: ## both README commands in a clean Debian root (needs root)
 	$(STACK) fresh $(ARGS)

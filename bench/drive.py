@@ -7,13 +7,21 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from bench import yardsticks
 from bench.cpu import CpuMeter
-from bench.workload import Event, Window
 
-Send = Callable[[Sequence[Event]], Awaitable[int]]
+Send = Callable[[Sequence[Any]], Awaitable[int]]
 """Sends one call and returns, once it is committed, how many events were absorbed; raises for any other answer."""
+
+
+class Calls(Protocol):
+    """What one sender has to send."""
+
+    def next_call(self) -> Sequence[Any]:
+        """The items of the next call; empty once there are no more."""
+        ...
 
 
 @dataclass(slots=True)
@@ -38,6 +46,12 @@ class Outcome:
     round_trip_us: float = 0.0
     late_calls: int = 0
     """Paced load only: calls that had to wait for a free sender."""
+    reconnects: int = 0
+    """Streams that were cut and opened again."""
+    repeats: int = 0
+    """Events sent again that turned out to be committed already."""
+    refusals: int = 0
+    """Items refused in passing, which were sent again."""
 
     @property
     def per_second(self) -> float:
@@ -66,7 +80,7 @@ class Driver:
         self._measuring = False
         self._latencies: list[float] = []
 
-    async def closed(self, sends: Sequence[Send], windows: Sequence[Window]) -> Outcome:
+    async def closed(self, sends: Sequence[Send], windows: Sequence[Calls]) -> Outcome:
         """Every sender sends its next call as soon as the last one was answered."""
         self._cold_senders = len(sends)
         async with asyncio.TaskGroup() as group:
@@ -75,9 +89,9 @@ class Driver:
             await self._measure()
         return self._outcome
 
-    async def paced(self, sends: Sequence[Send], windows: Sequence[Window], calls_per_second: float) -> Outcome:
+    async def paced(self, sends: Sequence[Send], windows: Sequence[Calls], calls_per_second: float) -> Outcome:
         """Calls begin at a fixed rate, whatever the answers do, as long as a sender is free."""
-        free: asyncio.Queue[tuple[Send, Window]] = asyncio.Queue()
+        free: asyncio.Queue[tuple[Send, Calls]] = asyncio.Queue()
         for pair in zip(sends, windows, strict=True):
             free.put_nowait(pair)
         self._warm.set()
@@ -87,7 +101,7 @@ class Driver:
         return self._outcome
 
     async def _begin_calls(
-        self, group: asyncio.TaskGroup, free: asyncio.Queue[tuple[Send, Window]], calls_per_second: float
+        self, group: asyncio.TaskGroup, free: asyncio.Queue[tuple[Send, Calls]], calls_per_second: float
     ) -> None:
         due = time.monotonic()
         while not self._stopped.is_set():
@@ -96,11 +110,11 @@ class Driver:
             self._outcome.late_calls += free.empty() and self._measuring
             group.create_task(self._send_and_free(free, *await free.get()))
 
-    async def _send_and_free(self, free: asyncio.Queue[tuple[Send, Window]], send: Send, window: Window) -> None:
+    async def _send_and_free(self, free: asyncio.Queue[tuple[Send, Calls]], send: Send, window: Calls) -> None:
         await self._send_next(send, window)
         free.put_nowait((send, window))
 
-    async def _send_all(self, send: Send, window: Window) -> None:
+    async def _send_all(self, send: Send, window: Calls) -> None:
         await self._send_next(send, window)
         self._cold_senders -= 1
         if not self._cold_senders:
@@ -108,7 +122,7 @@ class Driver:
         while not self._stopped.is_set():
             await self._send_next(send, window)
 
-    async def _send_next(self, send: Send, window: Window) -> None:
+    async def _send_next(self, send: Send, window: Calls) -> None:
         call = window.next_call()
         if not call:
             self._outcome.used_up = True

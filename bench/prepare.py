@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +32,11 @@ from taskstatus.domain.records import ChangeSet
 from taskstatus.domain.state import ExecutionTerms, FailurePolicy, StepState, TaskState
 
 TASKS_PER_WORKFLOW = 100
+MAX_STEPS_PER_WORKFLOW = 3_000
+"""A transaction with more rows than that would be too long."""
 WRITERS = 4
+BEAT_SECONDS, SILENCE_SECONDS = 900, 14_400
+"""Interval and timeout of every execution: no silence counts during a run, since STALE would be events of its own."""
 _CALLER = Caller(workload.TENANT, workload.SCOPE, workload.COORDINATOR)
 _CANONICAL = b"prepared by the bench"
 _DIGEST = hashlib.sha256(_CANONICAL).digest()
@@ -44,6 +49,12 @@ class Order:
     name: str
     tasks: int
     owners: int = 20
+    steps: int = workload.STEPS_PER_TASK
+
+    @property
+    def tasks_per_workflow(self) -> int:
+        """As many as one transaction makes."""
+        return max(1, min(TASKS_PER_WORKFLOW, self.tasks, MAX_STEPS_PER_WORKFLOW // self.steps))
 
     def owner(self, number: int) -> str:
         """The owner of the workflow with this number."""
@@ -64,7 +75,7 @@ class Preparer:
 
     async def pool(self, order: Order) -> list[Task]:
         """At least as many tasks as ordered, neighbours with different owners."""
-        count = -(-order.tasks // TASKS_PER_WORKFLOW)
+        count = -(-order.tasks // order.tasks_per_workflow)
         workflows = await asyncio.gather(*(self._workflow(order, number) for number in range(count)))
         return [task for tasks in zip(*workflows, strict=True) for task in tasks]
 
@@ -88,16 +99,16 @@ class Preparer:
     def _changes(self, order: Order, number: int) -> ChangeSet:
         owner = order.owner(number)
         bucket = bucket_of_owner(workload.TENANT, owner)
-        task_ids = [TaskId(self._ids.new(bucket)) for _ in range(TASKS_PER_WORKFLOW)]
+        task_ids = [TaskId(self._ids.new(bucket)) for _ in range(order.tasks_per_workflow)]
         now = datetime.now(UTC).replace(tzinfo=None)
-        command = _command(f"{order.name}-{number}", owner)
+        command = _command(f"{order.name}-{number}", owner, order)
         workflow_id = WorkflowId(self._ids.new(bucket))
         _, _, changes = create_workflow(command, workflow_id, bucket, task_ids, now, self._tools)
         changes.new_steps = [self._activated(step) for step in changes.new_steps]
         return changes
 
     def _activated(self, step: StepState) -> StepState:
-        return replace(step, terms=ExecutionTerms(ExecutionId(self._ids.new(step.bucket)), _DIGEST, "", 15, 60))
+        return replace(step, terms=_terms(self._ids.new(step.bucket)))
 
     def _execution(self, task: TaskState, step: StepState) -> Execution:
         binding = binding_of(task, step)
@@ -110,7 +121,24 @@ class Preparer:
         )
 
 
-def _command(key: str, owner: str) -> CreateWorkflow:
+def _terms(execution_id: bytes) -> ExecutionTerms:
+    return ExecutionTerms(ExecutionId(execution_id), _DIGEST, "", BEAT_SECONDS, SILENCE_SECONDS)
+
+
+def prepare(database_url: str, execution_keys_file: Path, orders: Sequence[Order]) -> list[list[Task]]:
+    """A pool for each order."""
+
+    async def make() -> list[list[Task]]:
+        preparer = Preparer(database_url, execution_keys_file)
+        try:
+            return [await preparer.pool(order) for order in orders]
+        finally:
+            await preparer.close()
+
+    return asyncio.run(make())
+
+
+def _command(key: str, owner: str, order: Order) -> CreateWorkflow:
     return CreateWorkflow(
         caller=_CALLER,
         command_id=f"create-{key}",
@@ -120,12 +148,12 @@ def _command(key: str, owner: str) -> CreateWorkflow:
         workflow_type="DOCUMENTS",
         coordinator_producer="",
         grants=(),
-        tasks=tuple(_task(number) for number in range(TASKS_PER_WORKFLOW)),
+        tasks=tuple(_task(number, order.steps) for number in range(order.tasks_per_workflow)),
         digest=_DIGEST,
     )
 
 
-def _task(number: int) -> TaskSpec:
+def _task(number: int, steps: int) -> TaskSpec:
     return TaskSpec(
         client_task_key=f"document-{number}",
         title=f"Contract {number} of the quarter",
@@ -133,7 +161,7 @@ def _task(number: int) -> TaskSpec:
         product_id="archive",
         priority=0,
         input_ref=f"documents/2026/contract-{number}.pdf",
-        steps=tuple(_step(step) for step in range(1, workload.STEPS_PER_TASK + 1)),
+        steps=tuple(_step(step) for step in range(1, steps + 1)),
         coordinator_producer="",
         policy_executors=(),
         grants=(),
@@ -145,7 +173,7 @@ def _task(number: int) -> TaskSpec:
 
 def _step(number: int) -> StepSpec:
     return StepSpec(
-        step_id=f"0{number}_parse",
+        step_id=f"{number:02}_parse",
         operation_code=workload.OPERATION,
         expected_producer=workload.WORKER,
         depends_on=(),

@@ -15,7 +15,7 @@ from taskstatus.domain.events import EventType
 DEADLINE_SECONDS = 30.0
 
 Request = report_service_pb2.ReportEventRequest
-_OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
+OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
 
 
 class UnexpectedAnswerError(Exception):
@@ -26,7 +26,7 @@ class ProductClient:
     """One connection to the service; ``bearer`` is the worker's JWT."""
 
     def __init__(self, target: str, bearer: str) -> None:
-        self._channel = grpc.aio.insecure_channel(target, options=_OWN_CONNECTION)
+        self._channel = grpc.aio.insecure_channel(target, options=OWN_CONNECTION)
         self._stub = report_service_pb2_grpc.ReportServiceStub(self._channel)
         self._metadata = (("authorization", f"Bearer {bearer}"),)
         self._templates = {kind: _template(kind) for kind in _WIRE_TYPES}

@@ -19,9 +19,11 @@ import orjson
 from sqlalchemy import make_url
 
 from bench import workload
+from bench.plan import AIOMYSQL, ASYNCMY
 from bench.workload import Event
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
 from taskstatus.adapters.mysql import hot_sql, rows_event, rows_outbox, rows_step, rows_task
+from taskstatus.adapters.mysql.engine import PREPARED_STATEMENTS
 from taskstatus.adapters.mysql.statements import MultiRow, Parameters, flatten
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.domain.events import EventType
@@ -83,22 +85,38 @@ class _QuietCursor(aiomysql.Cursor):  # type: ignore[misc]
         """Nothing: the driver would ask for them after each upsert; SQLAlchemy's dialect leaves that out as well."""
 
 
+async def _connect_aiomysql(**options: Any) -> Any:
+    return await aiomysql.connect(cursorclass=_QuietCursor, **options)
+
+
+async def _connect_asyncmy(**options: Any) -> Any:
+    import asyncmy
+    from asyncmy.cursors import Cursor
+
+    class QuietCursor(Cursor):
+        async def _show_warnings(self, conn: Any) -> None:
+            """Nothing, as above."""
+
+    return await asyncmy.connect(stmt_cache_size=PREPARED_STATEMENTS, cursor_cls=QuietCursor, **options)
+
+
+_CONNECT = {AIOMYSQL: _connect_aiomysql, ASYNCMY: _connect_asyncmy}
+
+
 class RawBuild:
     """One connection with its batches; not for concurrent use."""
 
-    def __init__(self, connection: aiomysql.Connection) -> None:
+    def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._new_id = IdFactory(SystemClock(), SystemRandomness()).new
         self._summary = b""
 
     @classmethod
-    async def connect(cls, database_url: str) -> RawBuild:
-        """A build on a new connection with the session settings of the product's writers."""
+    async def connect(cls, database_url: str, driver: str = AIOMYSQL) -> RawBuild:
+        """A build on a new connection with the session settings of the product's writers, on the product's driver."""
         url = make_url(database_url)
-        connection = await aiomysql.connect(
-            host=url.host, port=url.port, user=url.username, db=url.database, autocommit=True, charset="utf8mb4"
-        )
-        build = cls(connection)
+        where = {"host": url.host, "port": url.port, "user": url.username, "db": url.database}
+        build = cls(await _CONNECT[driver](autocommit=True, charset="utf8mb4", **where))
         await build._run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         await build._run("SET SESSION time_zone='+00:00'")
         return build
@@ -189,7 +207,7 @@ class RawBuild:
             await self._run(statement.text(len(rows)), flatten(rows))
 
     async def _run(self, statement: str, parameters: Parameters = ()) -> Sequence[Parameters]:
-        async with self._connection.cursor(_QuietCursor) as cursor:
+        async with self._connection.cursor() as cursor:
             await cursor.execute(statement, parameters or None)
             found: Sequence[Parameters] = await cursor.fetchall()
             return found
@@ -233,6 +251,7 @@ def _lease_row(task: Row, step: Row) -> Parameters:
             "timeout_seconds": timeout,
             "opened_at": now,
             "deadline_at": now + timedelta(seconds=timeout),
+            "stuck_at": None,
         }
     )
 

@@ -58,7 +58,7 @@ async def measure() -> list[Part]:
         caller = ServiceIdentity(TENANT, SCOPE, WORKER, frozenset({Role.WORKER}), WORKER, float("inf"))
         call = CallInfo("grpc", None, TRACEPARENT, world.clock.monotonic_seconds(), world.clock.unix_seconds())
         draft = to_event_draft(report_service_pb2.ReportEventRequest.FromString(raw), caller, call)
-        handle = draft.execution_handle
+        handle, message = draft.execution_handle, story.completed()
         grant = await world.executions.open("", handle)
         definition = await world.data_rules.definition(grant.binding)
         binding, own = grant.binding, Caller(caller.tenant_id, caller.authority_scope, caller.producer_id)
@@ -92,7 +92,7 @@ async def measure() -> list[Part]:
             Part("parse the message", best_of(lambda: report_service_pb2.ReportEventRequest.FromString(raw))),
             Part(
                 "decode and check the fields",
-                best_of(lambda message=story.completed(): to_event_draft(message, caller, call)),  # type: ignore[misc]
+                best_of(lambda: to_event_draft(message, caller, call)),
             ),
             Part("find the execution behind the handle", best_of(lambda: world.executions.execution_of("", handle))),
             Part(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from bench.drive import Outcome
 from taskstatus.adapters.mysql.engine import driver_url
 
 TASKS_WITH_A_GAP = """
@@ -21,12 +22,17 @@ SELECT COUNT(*) FROM (
 """
 EVENTS = "SELECT COUNT(*) FROM task_event_log"
 DEDUPS = "SELECT COUNT(*) FROM task_event_dedup"
+DOUBLED = """
+SELECT COUNT(*) FROM (
+  SELECT task_id FROM task_event_log GROUP BY task_id, event_id HAVING COUNT(*) > 1
+) AS doubled
+"""
 COALESCED = """SELECT COUNT(*) FROM task_event_dedup WHERE INSTR(result, '"coalesced":true') > 0"""
 TASK_MESSAGES = "SELECT COUNT(*) FROM task_outbox WHERE aggregate_type = 'TASK'"
 NOT_PUBLISHED = "SELECT COUNT(*) FROM task_outbox WHERE status <> 'PUBLISHED'"
-AFTER_BUILDS, AT_THE_END = "after the builds", "at the end"
+BEATS = "SELECT COALESCE(SUM(heartbeat_seq), 0) FROM task_execution_lease"
 
-EMPTY_OUTBOX = "TRUNCATE TABLE task_outbox"
+POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,54 +50,54 @@ class Check:
         return self.found == self.wanted
 
 
-Look = Callable[[AsyncConnection], Awaitable[list[Check]]]
+T = TypeVar("T")
 
 
-def check_rows(database_url: str, outcomes: Iterable[Outcome], prepared_tasks: int) -> list[Check]:
-    """After the comparison: versions, acknowledged events, and the rows that each of them left.
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a schema must hold: tasks that were prepared (or filled in), and events acknowledged to the loads."""
 
-    Empties the outbox, whose messages nobody is meant to publish.
-    """
-    acknowledged = sum(outcome.acknowledged for outcome in outcomes)
+    stage: str
+    tasks: int
+    acknowledged: int
+
+
+def check_rows(database_url: str, expected: Expected, filled: int = 0) -> list[Check]:
+    """Versions, acknowledged events, and the rows that each of them left; ``filled`` tasks have no messages."""
 
     async def look(connection: AsyncConnection) -> list[Check]:
-        events, coalesced = await _count(connection, EVENTS), await _count(connection, COALESCED)
-        checks = [
-            *await _versions(connection, AFTER_BUILDS, acknowledged, prepared_tasks),
-            Check(AFTER_BUILDS, "outbox messages = 2 × events", await _count(connection, TASK_MESSAGES), 2 * events),
-            Check(AFTER_BUILDS, "progress absorbed by later progress", coalesced, 0),
+        stage, events = expected.stage, await count(connection, EVENTS)
+        dedups, coalesced = await count(connection, DEDUPS), await count(connection, COALESCED)
+        acknowledged = expected.acknowledged + expected.tasks
+        messages = await count(connection, TASK_MESSAGES)
+        return [
+            Check(stage, "tasks whose versions have a gap", await count(connection, TASKS_WITH_A_GAP), 0),
+            Check(stage, "events with a second row", await count(connection, DOUBLED), 0),
+            Check(stage, "dedup rows = events + absorbed", dedups, events + coalesced),
+            Check(stage, "dedup rows = acknowledged events + created tasks", dedups, acknowledged),
+            Check(stage, "outbox messages = 2 × events", messages, 2 * (events - filled)),
+            Check(stage, "progress absorbed by later progress", coalesced, 0),
         ]
-        await connection.exec_driver_sql(EMPTY_OUTBOX)
-        return checks
 
-    return asyncio.run(_with_connection(database_url, look))
+    return asyncio.run(with_connection(database_url, look))
 
 
-def check_published(database_url: str, acknowledged: int, prepared_tasks: int) -> list[Check]:
-    """After the publishing rounds, with every event of the run: versions again, and nothing left unpublished."""
+def check_published(database_url: str, stage: str) -> list[Check]:
+    """Nothing is left unpublished."""
 
     async def look(connection: AsyncConnection) -> list[Check]:
-        checks = await _versions(connection, AT_THE_END, acknowledged, prepared_tasks)
-        return [*checks, Check(AT_THE_END, "messages not published", await _count(connection, NOT_PUBLISHED), 0)]
+        return [Check(stage, "messages not published", await count(connection, NOT_PUBLISHED), 0)]
 
-    return asyncio.run(_with_connection(database_url, look))
-
-
-async def _versions(connection: AsyncConnection, stage: str, acknowledged: int, prepared_tasks: int) -> list[Check]:
-    events, dedups = await _count(connection, EVENTS), await _count(connection, DEDUPS)
-    coalesced = await _count(connection, COALESCED)
-    return [
-        Check(stage, "tasks whose versions have a gap", await _count(connection, TASKS_WITH_A_GAP), 0),
-        Check(stage, "dedup rows = events + absorbed", dedups, events + coalesced),
-        Check(stage, "dedup rows = acknowledged events + created tasks", dedups, acknowledged + prepared_tasks),
-    ]
+    return asyncio.run(with_connection(database_url, look))
 
 
-async def _count(connection: AsyncConnection, query: str) -> int:
+async def count(connection: AsyncConnection, query: str) -> int:
+    """The one number that a query gives."""
     return int((await connection.exec_driver_sql(query)).scalar_one())
 
 
-async def _with_connection(database_url: str, look: Look) -> list[Check]:
+async def with_connection(database_url: str, look: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    """Look at a schema with a connection of its own."""
     # Not the product's pools: their limit on a statement's time is made for requests, not for whole tables.
     engine = create_async_engine(driver_url(database_url))
     try:
@@ -99,3 +105,43 @@ async def _with_connection(database_url: str, look: Look) -> list[Check]:
             return await look(connection)
     finally:
         await engine.dispose()
+
+
+def number(database_url: str, query: str) -> int:
+    """The one number that a query gives, from code that is not asynchronous."""
+    return asyncio.run(with_connection(database_url, lambda connection: count(connection, query)))
+
+
+def change(database_url: str, statement: str) -> None:
+    """Run a statement on whole tables, outside the binary log: it only sets the stage."""
+
+    async def run(connection: AsyncConnection) -> None:
+        await connection.exec_driver_sql("SET SESSION sql_log_bin=0")
+        await connection.exec_driver_sql(statement)
+        await connection.commit()
+
+    asyncio.run(with_connection(database_url, run))
+
+
+def moment(database_url: str) -> str:
+    """The database's clock."""
+
+    async def look(connection: AsyncConnection) -> str:
+        return str((await connection.exec_driver_sql("SELECT UTC_TIMESTAMP(6) AS now")).scalar_one())
+
+    return asyncio.run(with_connection(database_url, look))
+
+
+def becomes_zero(database_url: str, query: str, seconds: float) -> bool:
+    """Wait until a query gives 0; False when it does not within ``seconds``."""
+
+    async def look(connection: AsyncConnection) -> bool:
+        deadline = time.monotonic() + seconds
+        while await count(connection, query):
+            await connection.rollback()
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
+
+    return asyncio.run(with_connection(database_url, look))

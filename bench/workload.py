@@ -54,6 +54,8 @@ class Event:
     number: int
     event_id: str
     trace_id: bytes
+    last: int = EVENTS_PER_EXECUTION - 1
+    """The number of the execution's last event."""
 
     @property
     def traceparent(self) -> str:
@@ -65,8 +67,7 @@ class Event:
         """Started, then progress, then completed."""
         if self.number == 0:
             return EventType.STEP_STARTED
-        last = self.number == EVENTS_PER_EXECUTION - 1
-        return EventType.STEP_COMPLETED if last else EventType.STEP_PROGRESS
+        return EventType.STEP_COMPLETED if self.number == self.last else EventType.STEP_PROGRESS
 
     @property
     def source_seq(self) -> int:
@@ -80,10 +81,15 @@ Task = Sequence[Execution]
 class Window:
     """What one sender sends: each call holds the next event of each of ``width`` tasks."""
 
-    def __init__(self, tasks: Sequence[Task], width: int, phase: int = 0) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], width: int, phase: int = 0, progress_events: int = PROGRESS_EVENTS
+    ) -> None:
         if len(tasks) < width:
             raise ValueError(f"{len(tasks)} tasks do not fill a window of {width}")
-        self._positions = [_events(tasks[position::width], phase + position) for position in range(width)]
+        self.executions = list(chain.from_iterable(tasks))
+        self._positions = [
+            _events(tasks[position::width], phase + position, progress_events) for position in range(width)
+        ]
 
     def next_call(self) -> list[Event]:
         """The next call's events; empty once a position has run out of tasks, and not to be asked again then."""
@@ -91,14 +97,14 @@ class Window:
         return events if len(events) == len(self._positions) else []
 
 
-def deal(tasks: Sequence[Task], senders: int, width: int) -> list[Window]:
+def deal(tasks: Sequence[Task], senders: int, width: int, progress_events: int = PROGRESS_EVENTS) -> list[Window]:
     """Windows over disjoint tasks, one per sender."""
-    return [Window(tasks[sender::senders], width, sender * width) for sender in range(senders)]
+    return [Window(tasks[sender::senders], width, sender * width, progress_events) for sender in range(senders)]
 
 
-def _events(tasks: Iterable[Task], phase: int) -> Iterator[Event]:
-    skipped = phase % (PROGRESS_EVENTS + 1)
+def _events(tasks: Iterable[Task], phase: int, progress_events: int) -> Iterator[Event]:
+    skipped, last = phase % (progress_events + 1), progress_events + 1
     for execution in chain.from_iterable(tasks):
-        for number in (0, *range(1 + skipped, EVENTS_PER_EXECUTION)):
-            yield Event(execution, number, secrets.token_hex(16), secrets.token_bytes(16))
+        for number in chain((0,), range(1 + skipped, last + 1)):
+            yield Event(execution, number, secrets.token_hex(16), secrets.token_bytes(16), last)
         skipped = 0

@@ -1,0 +1,1 @@
+"""The sections of the report; each can be run alone and has schemas of its own."""
