@@ -199,7 +199,7 @@ async def never_reading(meter: Meter, target: str, token: str, count: int) -> No
         while True:
             await call.write(frame)
 
-    calls = [channels[number % CHANNELS].stream_stream(METHOD)(metadata=metadata) for number in range(count)]
+    calls: list[Any] = [channels[number % CHANNELS].stream_stream(METHOD)(metadata=metadata) for number in range(count)]
     writing = [asyncio.create_task(write_on(call)) for call in calls]
     ended = 0
     for _ in range(PATIENCE_SECONDS):
