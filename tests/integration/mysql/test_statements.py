@@ -32,9 +32,9 @@ def test_keys_are_cut_by_number() -> None:
 
 def test_text_names_columns_once_and_repeats_rows() -> None:
     statement = MultiRow("t", ("bucket", "id", "v"), updated=("v",), fixed=(("n", "0"),), computed=(("n", "n+1"),))
-    assert statement.text(2) == (
-        "INSERT INTO t (bucket,id,v,n) VALUES (%s,%s,%s,0),(%s,%s,%s,0) ON DUPLICATE KEY UPDATE v=VALUES(v),n=n+1"
-    )
+    rows = "INSERT INTO t (bucket,id,v,n) VALUES (%s,%s,%s,0),(%s,%s,%s,0)"
+    assert statement.text(2) == f"{rows} ON DUPLICATE KEY UPDATE t.v=VALUES(v),t.n=n+1"
+    assert statement.text(2, row_alias=True) == f"{rows} AS given ON DUPLICATE KEY UPDATE t.v=given.v,t.n=n+1"
 
 
 async def test_batch_larger_than_a_packet_is_written_in_parts(database: Database) -> None:

@@ -17,6 +17,7 @@ from relay.assembly import open_relay
 from relay.config import RelayConfig, UpkeepConfig
 from scripts.stack import servers
 from taskstatus.adapters.telemetry.logs import extra_fields
+from taskstatus.entrypoints.wire import tracing
 from taskstatus.settings import Settings
 from tests.integration.relay.waiting import until
 from tests.integration.service.conftest import Site
@@ -28,16 +29,14 @@ TRACEPARENT = f"00-{WORKERS_TRACE}-{WORKERS_SPAN}-01"
 
 
 @pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
-    """What this process's spans are, from now on."""
-    provider = trace.get_tracer_provider()
-    if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
-        trace.set_tracer_provider(provider)
-    exporter = InMemorySpanExporter()
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    """The spans of this process, for the test alone: a global provider could never be taken back."""
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    tracing._tracer.cache_clear()
     yield exporter
-    exporter.shutdown()
+    tracing._tracer.cache_clear()
 
 
 @pytest.fixture
