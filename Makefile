@@ -59,7 +59,7 @@ sim: ## seeded simulation on a virtual clock (ARGS="--seeds 5000", "--seed 17" t
 	$(STACK) sim $(ARGS)
 
 chaos: ## load and faults on real processes, judged by the history checker (SECONDS=600, ARGS="--database mariadb")
-	$(STACK) chaos $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+	$(STACK) chaos $(if $(SECONDS),--total $(SECONDS)) $(ARGS)
 
 mutants: ## switch off one rule at a time; a test that names its spec id must fail
 	$(STACK) mutants $(ARGS)

@@ -22,6 +22,8 @@ def main() -> int:
     arguments = _arguments()
     first, _, last = (arguments.seed or arguments.seeds).partition("-")
     seeds = range(int(first), int(last or first) + 1)
+    if arguments.total:
+        seeds = range(seeds.start, seeds.start + max(1, int(arguments.total // arguments.seconds)))
     return asyncio.run(_run(arguments.database, seeds, arguments.seconds, tell_all=bool(arguments.seed)))
 
 
@@ -29,6 +31,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS_DEFAULT, help="how long each seed's load goes on")
     parser.add_argument("--seeds", default="1-10", help="the seeds to run, such as 1-10")
+    parser.add_argument("--total", type=float, help="as many seeds, from the first, as this many seconds of load hold")
     parser.add_argument("--database", choices=sorted(DATABASES), default="mysql", help="the product to run on")
     parser.add_argument("--seed", help="run only this one, and print its plan")
     return parser.parse_args()
