@@ -24,7 +24,7 @@ from tests.chaos.streams import StreamPool
 from tests.chaos.transports import CHANNEL_OPTIONS, Transports
 from tests.chaos.watcher import Watcher, watching
 from tests.chaos.workers import WorkerHost
-from tests.history.model import HealthWatch, History, Invocation, Outcome
+from tests.history.model import FinalTables, HealthWatch, History, Invocation, Outcome, Publication
 from tests.history.rules_health import health_figures
 from tests.history.validators import Violation, check
 from tests.simulation.items import Assignment
@@ -36,6 +36,8 @@ LAST_CALLS_SECONDS = 30.0
 SETTLE_SECONDS = 30.0
 DRAIN_SECONDS = 30.0
 POLL_SECONDS = 0.1
+MOST_LOOKS = 5
+"""At the tables, until nothing is committed while they and the channels are read."""
 MARGIN_SECONDS = 1.5
 """What a busy machine may take beyond the times that are configured."""
 COLUMNS = {
@@ -194,18 +196,30 @@ class _Crowd:
         return True
 
     async def _history(self, converged: bool, nemesis: Nemesis) -> History:
-        ended_at = asyncio.get_running_loop().time()
-        final = await tables.read_tables(self._stack.database.url)
+        ended_at, final, publications = await self._still_moment()
         return History(
             invocations=tuple(sorted(self.line.invocations, key=_number)),
             creations=tuple(self.line.creations),
-            publications=await self._watcher.publications(),
+            publications=publications,
             tables=final,
             health=self._watch(ended_at, nemesis),
             faultless=self._options.faultless,
             converged=converged,
             notes=tuple(self._notes),
         )
+
+    async def _still_moment(self) -> tuple[float, FinalTables, tuple[Publication, ...]]:
+        """Tables and messages between which nothing was committed; what comes last says so when there is none."""
+        url = self._stack.database.url
+        for _ in range(MOST_LOOKS):
+            ended_at = asyncio.get_running_loop().time()
+            final = await tables.read_tables(url)
+            publications = tuple(await self._watcher.publications())
+            is_drained = all(row.status == "PUBLISHED" for row in final.outbox)
+            if is_drained and await tables.committed_events(url) == len(final.events):
+                break
+            await self._drain()
+        return ended_at, final, publications
 
     def _watch(self, ended_at: float, nemesis: Nemesis) -> HealthWatch:
         now = asyncio.get_running_loop().time()

@@ -12,6 +12,7 @@ from sqlalchemy.pool import NullPool
 
 from taskstatus.adapters.mysql import rows_event, rows_lease, rows_outbox, rows_step, rows_task, rows_workflow
 from taskstatus.adapters.mysql.engine import driver_url
+from taskstatus.adapters.mysql.session import BEGIN_VIEW
 from taskstatus.adapters.mysql.values import text
 from taskstatus.domain.ids import TaskId, WorkflowId
 from taskstatus.domain.records import DedupRecord
@@ -55,9 +56,17 @@ async def stale(url: str) -> int:
         return int((await connection.exec_driver_sql(statement)).scalar_one())
 
 
-async def read_tables(url: str) -> FinalTables:
-    """Every row."""
+async def committed_events(url: str) -> int:
+    """Rows of the event log."""
     async with connected(url) as connection:
+        return int((await connection.exec_driver_sql("SELECT COUNT(*) AS n FROM task_event_log")).scalar_one())
+
+
+async def read_tables(url: str) -> FinalTables:
+    """Every row, as of one moment: replicas still run, and may call a worker silent meanwhile."""
+    async with connected(url) as connection:
+        await connection.exec_driver_sql("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await connection.exec_driver_sql(BEGIN_VIEW)
         tasks = [rows_task.from_row(row) for row in await _all(connection, "task", rows_task.COLUMNS)]
         steps = [rows_step.from_row(row) for row in await _all(connection, "task_step", rows_step.COLUMNS)]
         events = [rows_event.from_row(row) for row in await _all(connection, "task_event_log", rows_event.COLUMNS)]
