@@ -13,7 +13,7 @@ from taskstatus.settings import PREFIX, Settings
 SECRETS_BY_FILE = ("database_url", "redis_url", "centrifugo_api_key")
 
 MEANINGS: Mapping[str, str] = {
-    "database_url": "`mysql://user:password@host:port/schema`; `mysql+asyncmy://` chooses the other driver",
+    "database_url": "`mysql://user:password@host:port/schema`; `mysql+aiomysql://` chooses the other driver",
     "redis_url": "wake-up hints for the relay; without it the relay polls",
     "grpc_listen": "where `taskstatus serve` listens",
     "grpc_reflection": "whether gRPC reflection is served",

@@ -10,8 +10,8 @@ from tests.support.databases import create_schema, drop_schema, emptied_database
 
 from .backends import Backend, memory_backend, mysql_backend
 
-IMPLEMENTATIONS = ("memory", "mysql", "mariadb", "mysql+asyncmy", "mariadb+asyncmy")
-"""Servers with the default driver, and with the other one, which runs prepared statements."""
+IMPLEMENTATIONS = ("memory", "mysql", "mariadb", "mysql+aiomysql", "mariadb+aiomysql")
+"""Servers with the default driver, which runs prepared statements, and with the other one."""
 
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)

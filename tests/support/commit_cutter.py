@@ -63,19 +63,18 @@ class CommitCutter:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        server_in, server_out = await asyncio.open_connection("127.0.0.1", self._upstream_port)
-        link = _Link(self, client_out, server_out)
-        pumps = [asyncio.ensure_future(link.up(client_in)), asyncio.ensure_future(link.down(server_in))]
-        try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
-            for writer in (client_out, server_out):
-                writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
+        # Closed without waiting: a task that is cancelled while it waits here would leave the other end open.
+        with contextlib.closing(client_out):
+            server_in, server_out = await asyncio.open_connection("127.0.0.1", self._upstream_port)
+            with contextlib.closing(server_out):
+                link = _Link(self, client_out, server_out)
+                pumps = [asyncio.ensure_future(link.up(client_in)), asyncio.ensure_future(link.down(server_in))]
+                try:
+                    await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for pump in pumps:
+                        pump.cancel()
+                    await asyncio.gather(*pumps, return_exceptions=True)
 
     async def before_commit(self) -> bool:
         """Wait while commits are held; whether this one's reply is to be cut."""

@@ -6,6 +6,9 @@ no ping at checkout: the BEGIN is the ping, and its failure empties the pool.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +19,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from taskstatus.adapters.mysql.errors import Cause, cause_of
 
-DEFAULT_DRIVER = "mysql+aiomysql"
-ASYNCMY = "mysql+asyncmy"
-DRIVERS = ("mysql", DEFAULT_DRIVER, ASYNCMY)
+DEFAULT_DRIVER = "mysql+asyncmy"
+AIOMYSQL = "mysql+aiomysql"
+DRIVERS = ("mysql", DEFAULT_DRIVER, AIOMYSQL)
 STRICT_MODES = (
     "STRICT_TRANS_TABLES",
     "NO_ZERO_IN_DATE",
@@ -27,10 +30,15 @@ STRICT_MODES = (
     "NO_ENGINE_SUBSTITUTION",
 )
 PREPARED_STATEMENTS = 128
-"""Kept by each asyncmy connection, the least recently used go; 12 connections stay far below the server's 16,382."""
+"""Kept by each asyncmy connection, the least recently used go; above the server's 16,382 statements run as text."""
 LOCK_WAIT_SECONDS = 5
 STATEMENT_LIMIT_SECONDS = 8
 """Server side; longer than a lock wait, so that a wait ends as 1205."""
+DISPOSE_LIMIT_SECONDS = 5.0
+"""For each pool: asyncmy waits for the end of TLS, which a silent server never sends."""
+
+# asyncmy logs the text of every server warning, and those repeat values of rows.
+logging.getLogger("asyncmy").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +61,11 @@ class Database:
     reader: AsyncEngine
 
     async def dispose(self) -> None:
-        """Close every pooled connection."""
-        await self.writer.dispose()
-        await self.reader.dispose()
+        """Close every pooled connection; those of a silent server are left to the end of the process."""
+        for engine in (self.writer, self.reader):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DISPOSE_LIMIT_SECONDS):
+                    await engine.dispose()
 
 
 def open_database(url: str, limits: PoolLimits | None = None) -> Database:
@@ -68,7 +78,7 @@ def open_database(url: str, limits: PoolLimits | None = None) -> Database:
 
 
 def driver_url(url: str) -> URL:
-    """The URL with its driver: aiomysql unless it names asyncmy."""
+    """The URL with its driver: asyncmy unless it names aiomysql."""
     parsed = make_url(url)
     if parsed.drivername not in DRIVERS:
         raise ValueError(f"the database URL must begin with one of {', '.join(DRIVERS)}")
@@ -100,7 +110,7 @@ def _engine(url: str, isolation: str, size: int, limits: PoolLimits) -> AsyncEng
 
 def _driver_options(url: str) -> dict[str, int]:
     """asyncmy runs statements with parameters as prepared ones: nothing is escaped, nothing parsed again."""
-    return {"stmt_cache_size": PREPARED_STATEMENTS} if driver_url(url).drivername == ASYNCMY else {}
+    return {} if driver_url(url).drivername == AIOMYSQL else {"stmt_cache_size": PREPARED_STATEMENTS}
 
 
 def _set_up_session(connection: DBAPIConnection, isolation: str) -> None:

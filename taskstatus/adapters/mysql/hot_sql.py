@@ -185,6 +185,7 @@ def persist_beats(count: int) -> str:
 
     Guarded: a closed lease stays closed, nothing goes back, 0 s leave the terms, and while the step is STALE the
     deadline is the reconciler's. NOW is when the statement began: waiting for a row's lock makes no beat younger.
+    No column says the parameters' types: each must keep its kind, which MySQL fixes at the first execution.
     """
     first = "SELECT %s AS bucket,%s AS execution_id,%s AS seq,%s AS waited,%s AS every,%s AS within"
     at = "NOW(6)-INTERVAL beat.waited MICROSECOND"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from sqlalchemy import CursorResult
@@ -15,7 +15,12 @@ from taskstatus.adapters.mysql.errors import DatabaseError, cause_of, code_of
 BEGIN = "BEGIN"
 BEGIN_VIEW = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 CLIENT_LIMIT_SECONDS = 9.0
-"""A server that does not answer within its own limit (engine.STATEMENT_LIMIT_SECONDS) and a bit is lost."""
+"""A server that does not answer within its own limit (engine.STATEMENT_LIMIT_SECONDS) and a bit is lost.
+
+New connections too: the drivers' own limit ends with TCP's handshake, which a stopped server's system still answers.
+"""
+CLOSE_LIMIT_SECONDS = 2.0
+"""For a connection that is thrown away: asyncmy waits for the end of TLS, which a silent server never sends."""
 
 _AS_TEXT = {"no_parameters": True}
 """BEGIN and COMMIT are sent as they are: asyncmy would prepare them first, and the server refuses to prepare BEGIN."""
@@ -29,7 +34,8 @@ class Session:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
         self._in_transaction = False
-        self._failure: DatabaseError | None = None
+        self._failure: Exception | None = None
+        self._is_half_read = False
 
     @property
     def has_row_alias(self) -> bool:
@@ -40,7 +46,7 @@ class Session:
     @property
     def is_reusable(self) -> bool:
         """Whether the connection may go back to the pool: idle, and with no answer outstanding."""
-        return not self._in_transaction
+        return not self._in_transaction and not self._is_half_read
 
     async def begin(self, statement: str = BEGIN) -> None:
         """Open a transaction."""
@@ -70,7 +76,7 @@ class Session:
 
     async def rollback(self) -> None:
         """Undo everything, where the connection still works; after 1205 the server has undone the statement only."""
-        if self._connection.invalidated:
+        if self._connection.invalidated or self._is_half_read:
             return
         try:
             await self._run("ROLLBACK", ())
@@ -87,6 +93,8 @@ class Session:
         except Exception as error:
             cause = cause_of(error)
             if cause is None:
+                # The driver stumbled, perhaps over the answer: the rest would be taken for the next one's.
+                self._failure, self._is_half_read = error, True
                 raise
             self._failure = DatabaseError(cause, code_of(error))
             raise self._failure from error
@@ -109,7 +117,8 @@ async def open_session(engine: AsyncEngine) -> AsyncIterator[Session]:
 
 async def _connect(engine: AsyncEngine) -> AsyncConnection:
     try:
-        return await engine.connect()
+        async with asyncio.timeout(CLIENT_LIMIT_SECONDS):
+            return await engine.connect()
     except Exception as error:
         cause = cause_of(error)
         if cause is None:
@@ -119,5 +128,7 @@ async def _connect(engine: AsyncEngine) -> AsyncConnection:
 
 async def _give_back(connection: AsyncConnection, reusable: bool) -> None:
     if not reusable and not connection.invalidated:
-        await connection.invalidate()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_LIMIT_SECONDS):
+                await connection.invalidate()
     await connection.close()

@@ -89,6 +89,6 @@ def test_url_of_another_database_or_driver_is_refused(url: str) -> None:
         open_database(url)
 
 
-def test_driver_is_ours_unless_the_url_names_asyncmy() -> None:
-    assert driver_url("mysql://root@db/x").drivername == "mysql+aiomysql"
-    assert driver_url("mysql+asyncmy://root@db/x").drivername == "mysql+asyncmy"
+def test_driver_is_ours_unless_the_url_names_aiomysql() -> None:
+    assert driver_url("mysql://root@db/x").drivername == "mysql+asyncmy"
+    assert driver_url("mysql+aiomysql://root@db/x").drivername == "mysql+aiomysql"

@@ -143,12 +143,15 @@ def detail(number: int, committed_at: datetime, *, task: int, version: int, owne
     return replace(row, projection=Projection.TASK_DETAIL, audience=Audience.VIEWERS, payload=None)
 
 
-def summaries(count: int, now: datetime, *, owners: int = 100) -> list[OutboxRecord]:
-    """``count`` summary rows of as many versions; task ``n`` belongs to ``user-n``; committed a millisecond apart."""
+def summaries(count: int, now: datetime, *, owners: int = 100, first_id: int = 0) -> list[OutboxRecord]:
+    """``count`` summary rows of as many versions; task ``n`` belongs to ``user-n``; committed a millisecond apart.
+
+    ``first_id`` keeps the ids of two calls apart: their milliseconds can be the same.
+    """
     first = now - timedelta(milliseconds=count)
     return [
         summary(
-            number,
+            first_id + number,
             first + timedelta(milliseconds=number),
             task=number % owners,
             version=number // owners + 1,

@@ -71,7 +71,7 @@ async def test_o2_the_backlog_of_an_outage_drains_and_no_row_has_failed(
     async with relaying(outbox_table, own_centrifugo, publisher) as registry:
         await until_published(outbox_table, 50)
         own_centrifugo.kill9()
-        late = summaries(300, await outbox_table.now(), owners=5)
+        late = summaries(300, await outbox_table.now(), owners=5, first_id=50)
         await outbox_table.insert([replace(one, aggregate_version=one.aggregate_version + 1000) for one in late])
 
         async def outage_met() -> bool:
