@@ -24,9 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from taskstatus_pb.v1 import definitions_pb2 as taskstatus_dot_v1_dot_definitions__pb2
+from taskstatus_pb.v1 import task_commands_pb2 as taskstatus_dot_v1_dot_task__commands__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!taskstatus/v1/admin_service.proto\x12\rtaskstatus.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"6\n\x15ListStuckTasksRequest\x12\r\n\x05limit\x18\x01 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"\x8b\x01\n\x16ListStuckTasksResponse\x12\x31\n\nexecutions\x18\x01 \x03(\x0b\x32\x1d.taskstatus.v1.StuckExecution\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\x12)\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x9b\x02\n\x0eStuckExecution\x12\x13\n\x0bworkflow_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x14\n\x0ctask_attempt\x18\x04 \x01(\r\x12\x0f\n\x07step_id\x18\x05 \x01(\t\x12\x14\n\x0cstep_attempt\x18\x06 \x01(\r\x12\x16\n\x0eoperation_code\x18\x07 \x01(\t\x12\x13\n\x0bproducer_id\x18\x08 \x01(\t\x12\x14\n\x0c\x65xecution_id\x18\t \x01(\t\x12)\n\x06\x63\x61uses\x18\n \x03(\x0e\x32\x19.taskstatus.v1.StuckCause\x12)\n\x05since\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp*o\n\nStuckCause\x12\x1b\n\x17STUCK_CAUSE_UNSPECIFIED\x10\x00\x12\x11\n\rOVER_RUN_TIME\x10\x01\x12\x10\n\x0cNOT_TAKEN_UP\x10\x02\x12\x0e\n\nLONG_STALE\x10\x03\x12\x0f\n\x0bLOST_WORKER\x10\x04\x32\x96\x01\n\x0c\x41\x64minService\x12\x85\x01\n\x0eListStuckTasks\x12$.taskstatus.v1.ListStuckTasksRequest\x1a%.taskstatus.v1.ListStuckTasksResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/internal/v1/admin/stuck-tasksb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!taskstatus/v1/admin_service.proto\x12\rtaskstatus.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ftaskstatus/v1/definitions.proto\x1a!taskstatus/v1/task_commands.proto\"6\n\x15ListStuckTasksRequest\x12\r\n\x05limit\x18\x01 \x01(\r\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\t\"\x8b\x01\n\x16ListStuckTasksResponse\x12\x31\n\nexecutions\x18\x01 \x03(\x0b\x32\x1d.taskstatus.v1.StuckExecution\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\x12)\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x9b\x02\n\x0eStuckExecution\x12\x13\n\x0bworkflow_id\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x14\n\x0ctask_attempt\x18\x04 \x01(\r\x12\x0f\n\x07step_id\x18\x05 \x01(\t\x12\x14\n\x0cstep_attempt\x18\x06 \x01(\r\x12\x16\n\x0eoperation_code\x18\x07 \x01(\t\x12\x13\n\x0bproducer_id\x18\x08 \x01(\t\x12\x14\n\x0c\x65xecution_id\x18\t \x01(\t\x12)\n\x06\x63\x61uses\x18\n \x03(\x0e\x32\x19.taskstatus.v1.StuckCause\x12)\n\x05since\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x87\x01\n\nStuckCause\x12\x1b\n\x17STUCK_CAUSE_UNSPECIFIED\x10\x00\x12\x11\n\rOVER_RUN_TIME\x10\x01\x12\x10\n\x0cNOT_TAKEN_UP\x10\x02\x12\x0e\n\nLONG_STALE\x10\x03\x12\x0f\n\x0bLOST_WORKER\x10\x04\x12\x16\n\x12TASK_OVER_RUN_TIME\x10\x05\x32\xde\x05\n\x0c\x41\x64minService\x12\x85\x01\n\x0eListStuckTasks\x12$.taskstatus.v1.ListStuckTasksRequest\x1a%.taskstatus.v1.ListStuckTasksResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/internal/v1/admin/stuck-tasks\x12\x8b\x01\n\x0b\x43orrectTask\x12!.taskstatus.v1.CorrectTaskRequest\x1a\".taskstatus.v1.CorrectTaskResponse\"5\x82\xd3\xe4\x93\x02/\"*/internal/v1/admin/tasks/{task_id}:correct:\x01*\x12\x94\x01\n\x12PublishDefinitions\x12(.taskstatus.v1.PublishDefinitionsRequest\x1a).taskstatus.v1.PublishDefinitionsResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/internal/v1/admin/definitions:\x01*\x12\x88\x01\n\x0fListDefinitions\x12%.taskstatus.v1.ListDefinitionsRequest\x1a&.taskstatus.v1.ListDefinitionsResponse\"&\x82\xd3\xe4\x93\x02 \x12\x1e/internal/v1/admin/definitions\x12\x95\x01\n\x10RetireDefinition\x12&.taskstatus.v1.RetireDefinitionRequest\x1a\'.taskstatus.v1.RetireDefinitionResponse\"0\x82\xd3\xe4\x93\x02*\"%/internal/v1/admin/definitions:retire:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,14 +37,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ADMINSERVICE'].methods_by_name['ListStuckTasks']._loaded_options = None
   _globals['_ADMINSERVICE'].methods_by_name['ListStuckTasks']._serialized_options = b'\202\323\344\223\002 \022\036/internal/v1/admin/stuck-tasks'
-  _globals['_STUCKCAUSE']._serialized_start=599
-  _globals['_STUCKCAUSE']._serialized_end=710
-  _globals['_LISTSTUCKTASKSREQUEST']._serialized_start=115
-  _globals['_LISTSTUCKTASKSREQUEST']._serialized_end=169
-  _globals['_LISTSTUCKTASKSRESPONSE']._serialized_start=172
-  _globals['_LISTSTUCKTASKSRESPONSE']._serialized_end=311
-  _globals['_STUCKEXECUTION']._serialized_start=314
-  _globals['_STUCKEXECUTION']._serialized_end=597
-  _globals['_ADMINSERVICE']._serialized_start=713
-  _globals['_ADMINSERVICE']._serialized_end=863
+  _globals['_ADMINSERVICE'].methods_by_name['CorrectTask']._loaded_options = None
+  _globals['_ADMINSERVICE'].methods_by_name['CorrectTask']._serialized_options = b'\202\323\344\223\002/\"*/internal/v1/admin/tasks/{task_id}:correct:\001*'
+  _globals['_ADMINSERVICE'].methods_by_name['PublishDefinitions']._loaded_options = None
+  _globals['_ADMINSERVICE'].methods_by_name['PublishDefinitions']._serialized_options = b'\202\323\344\223\002#\"\036/internal/v1/admin/definitions:\001*'
+  _globals['_ADMINSERVICE'].methods_by_name['ListDefinitions']._loaded_options = None
+  _globals['_ADMINSERVICE'].methods_by_name['ListDefinitions']._serialized_options = b'\202\323\344\223\002 \022\036/internal/v1/admin/definitions'
+  _globals['_ADMINSERVICE'].methods_by_name['RetireDefinition']._loaded_options = None
+  _globals['_ADMINSERVICE'].methods_by_name['RetireDefinition']._serialized_options = b'\202\323\344\223\002*\"%/internal/v1/admin/definitions:retire:\001*'
+  _globals['_STUCKCAUSE']._serialized_start=668
+  _globals['_STUCKCAUSE']._serialized_end=803
+  _globals['_LISTSTUCKTASKSREQUEST']._serialized_start=183
+  _globals['_LISTSTUCKTASKSREQUEST']._serialized_end=237
+  _globals['_LISTSTUCKTASKSRESPONSE']._serialized_start=240
+  _globals['_LISTSTUCKTASKSRESPONSE']._serialized_end=379
+  _globals['_STUCKEXECUTION']._serialized_start=382
+  _globals['_STUCKEXECUTION']._serialized_end=665
+  _globals['_ADMINSERVICE']._serialized_start=806
+  _globals['_ADMINSERVICE']._serialized_end=1540
 # @@protoc_insertion_point(module_scope)

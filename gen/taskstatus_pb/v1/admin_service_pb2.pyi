@@ -36,9 +36,11 @@ class _StuckCauseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StuckCause
     """It has been silent for long: its step has been STALE for a while."""
     LOST_WORKER: _StuckCause.ValueType  # 4
     """It has been silent for so long that WORKER_LOST was recorded."""
+    TASK_OVER_RUN_TIME: _StuckCause.ValueType  # 5
+    """The run of the task takes longer than the task's own `max_run_seconds`, whatever its executions do."""
 
 class StuckCause(_StuckCause, metaclass=_StuckCauseEnumTypeWrapper):
-    """Why an execution is listed."""
+    """Why an execution or a task is listed."""
 
 STUCK_CAUSE_UNSPECIFIED: StuckCause.ValueType  # 0
 """Not set."""
@@ -50,6 +52,8 @@ LONG_STALE: StuckCause.ValueType  # 3
 """It has been silent for long: its step has been STALE for a while."""
 LOST_WORKER: StuckCause.ValueType  # 4
 """It has been silent for so long that WORKER_LOST was recorded."""
+TASK_OVER_RUN_TIME: StuckCause.ValueType  # 5
+"""The run of the task takes longer than the task's own `max_run_seconds`, whatever its executions do."""
 Global___StuckCause: _TypeAlias = StuckCause  # noqa: Y015
 
 @_typing.final
@@ -91,7 +95,7 @@ class ListStuckTasksResponse(_message.Message):
     """Where the next page begins; empty at the end."""
     @_builtins.property
     def executions(self) -> _containers.RepeatedCompositeFieldContainer[Global___StuckExecution]:
-        """The executions; perhaps fewer than asked for, even none, while `next_cursor` says that there is more."""
+        """The entries; perhaps fewer than asked for, even none, while `next_cursor` says that there is more."""
 
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
@@ -114,7 +118,7 @@ Global___ListStuckTasksResponse: _TypeAlias = ListStuckTasksResponse  # noqa: Y0
 
 @_typing.final
 class StuckExecution(_message.Message):
-    """One execution that somebody should look at."""
+    """One execution that somebody should look at, or a task as a whole: step, attempt and execution are missing then."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -144,9 +148,9 @@ class StuckExecution(_message.Message):
     operation_code: _builtins.str
     """The function performed."""
     producer_id: _builtins.str
-    """Who should report."""
+    """Who should report: the execution's producer, or the task's coordinator."""
     execution_id: _builtins.str
-    """The execution, `exec_…`."""
+    """The execution, `exec_…`; empty when it is the task that takes too long."""
     @_builtins.property
     def causes(self) -> _containers.RepeatedScalarFieldContainer[Global___StuckCause.ValueType]:
         """Why it is listed; at least one."""

@@ -4,6 +4,8 @@ import grpc
 import warnings
 
 from taskstatus_pb.v1 import admin_service_pb2 as taskstatus_dot_v1_dot_admin__service__pb2
+from taskstatus_pb.v1 import definitions_pb2 as taskstatus_dot_v1_dot_definitions__pb2
+from taskstatus_pb.v1 import task_commands_pb2 as taskstatus_dot_v1_dot_task__commands__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -26,7 +28,7 @@ if _version_not_supported:
 
 
 class AdminServiceStub(object):
-    """What operators of one tenant and scope look at. Nothing here changes a task.
+    """What operators of one tenant and scope look at and rule on. Role: admin.
     """
 
     def __init__(self, channel):
@@ -40,19 +42,80 @@ class AdminServiceStub(object):
                 request_serializer=taskstatus_dot_v1_dot_admin__service__pb2.ListStuckTasksRequest.SerializeToString,
                 response_deserializer=taskstatus_dot_v1_dot_admin__service__pb2.ListStuckTasksResponse.FromString,
                 _registered_method=True)
+        self.CorrectTask = channel.unary_unary(
+                '/taskstatus.v1.AdminService/CorrectTask',
+                request_serializer=taskstatus_dot_v1_dot_task__commands__pb2.CorrectTaskRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.CorrectTaskResponse.FromString,
+                _registered_method=True)
+        self.PublishDefinitions = channel.unary_unary(
+                '/taskstatus.v1.AdminService/PublishDefinitions',
+                request_serializer=taskstatus_dot_v1_dot_definitions__pb2.PublishDefinitionsRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_definitions__pb2.PublishDefinitionsResponse.FromString,
+                _registered_method=True)
+        self.ListDefinitions = channel.unary_unary(
+                '/taskstatus.v1.AdminService/ListDefinitions',
+                request_serializer=taskstatus_dot_v1_dot_definitions__pb2.ListDefinitionsRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_definitions__pb2.ListDefinitionsResponse.FromString,
+                _registered_method=True)
+        self.RetireDefinition = channel.unary_unary(
+                '/taskstatus.v1.AdminService/RetireDefinition',
+                request_serializer=taskstatus_dot_v1_dot_definitions__pb2.RetireDefinitionRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_definitions__pb2.RetireDefinitionResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
-    """What operators of one tenant and scope look at. Nothing here changes a task.
+    """What operators of one tenant and scope look at and rule on. Role: admin.
     """
 
     def ListStuckTasks(self, request, context):
-        """Lists executions that somebody should look at: none of them is failed by the service itself (H-8, B-1).
+        """Lists executions and tasks that somebody should look at: none of them is failed by the service itself (H-8, B-1).
 
-        First those that run, by the time since when they count as stuck, then those that wait, by activation. Read again
-        from the beginning for the present state: a page is one moment, the pages together are not. Mend it by the
-        coordinator's commands: cancel, a new attempt, the task's end.
+        First executions that run, by the time since when they count as stuck, then those that wait, by activation, then
+        tasks beyond their own run time, each as an entry without an execution. Read again from the beginning for the
+        present state: a page is one moment, the pages together are not. Mend it by the coordinator's commands: cancel, a
+        new attempt, the task's end.
         Role: admin. Reasons: INVALID_ARGUMENT (limit, cursor); UNAVAILABLE: ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CorrectTask(self, request, context):
+        """Corrects the terminal state of a task to another terminal state, with a reason, for the record (L-3).
+
+        Never an ordinary event: old and new value, actor and reason stand in the timeline and in the audit.
+        Reasons: TASK_NOT_FOUND, TRANSITION_NOT_ALLOWED when it has not ended, VERSION_MISMATCH,
+        BUSINESS_STATUS_NOT_REGISTERED, IDEMPOTENCY_CONFLICT, INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PublishDefinitions(self, request, context):
+        """Publishes new versions of definitions, all of the request or none (L-5).
+
+        Safe to send again: what exists just so is counted as unchanged. Every replica follows within seconds.
+        Reasons: INVALID_ARGUMENT with the field's path; DEFINITION_INCOMPATIBLE when a published version would change, a
+        version is not above the newest, or a schema keeps its name and breaks its readers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDefinitions(self, request, context):
+        """Every published version, retired ones too.
+
+        Reasons: UNAVAILABLE: ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetireDefinition(self, request, context):
+        """Lets nothing new bind a version; what is bound to it goes on.
+
+        Safe to send again. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE: ask again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -66,6 +129,26 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=taskstatus_dot_v1_dot_admin__service__pb2.ListStuckTasksRequest.FromString,
                     response_serializer=taskstatus_dot_v1_dot_admin__service__pb2.ListStuckTasksResponse.SerializeToString,
             ),
+            'CorrectTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.CorrectTask,
+                    request_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.CorrectTaskRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__commands__pb2.CorrectTaskResponse.SerializeToString,
+            ),
+            'PublishDefinitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.PublishDefinitions,
+                    request_deserializer=taskstatus_dot_v1_dot_definitions__pb2.PublishDefinitionsRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_definitions__pb2.PublishDefinitionsResponse.SerializeToString,
+            ),
+            'ListDefinitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDefinitions,
+                    request_deserializer=taskstatus_dot_v1_dot_definitions__pb2.ListDefinitionsRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_definitions__pb2.ListDefinitionsResponse.SerializeToString,
+            ),
+            'RetireDefinition': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetireDefinition,
+                    request_deserializer=taskstatus_dot_v1_dot_definitions__pb2.RetireDefinitionRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_definitions__pb2.RetireDefinitionResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'taskstatus.v1.AdminService', rpc_method_handlers)
@@ -75,7 +158,7 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
-    """What operators of one tenant and scope look at. Nothing here changes a task.
+    """What operators of one tenant and scope look at and rule on. Role: admin.
     """
 
     @staticmethod
@@ -95,6 +178,114 @@ class AdminService(object):
             '/taskstatus.v1.AdminService/ListStuckTasks',
             taskstatus_dot_v1_dot_admin__service__pb2.ListStuckTasksRequest.SerializeToString,
             taskstatus_dot_v1_dot_admin__service__pb2.ListStuckTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CorrectTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.AdminService/CorrectTask',
+            taskstatus_dot_v1_dot_task__commands__pb2.CorrectTaskRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__commands__pb2.CorrectTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PublishDefinitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.AdminService/PublishDefinitions',
+            taskstatus_dot_v1_dot_definitions__pb2.PublishDefinitionsRequest.SerializeToString,
+            taskstatus_dot_v1_dot_definitions__pb2.PublishDefinitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDefinitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.AdminService/ListDefinitions',
+            taskstatus_dot_v1_dot_definitions__pb2.ListDefinitionsRequest.SerializeToString,
+            taskstatus_dot_v1_dot_definitions__pb2.ListDefinitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetireDefinition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.AdminService/RetireDefinition',
+            taskstatus_dot_v1_dot_definitions__pb2.RetireDefinitionRequest.SerializeToString,
+            taskstatus_dot_v1_dot_definitions__pb2.RetireDefinitionResponse.FromString,
             options,
             channel_credentials,
             insecure,

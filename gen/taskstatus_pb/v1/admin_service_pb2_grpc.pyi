@@ -6,6 +6,8 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from taskstatus_pb.v1 import admin_service_pb2 as _admin_service_pb2
+from taskstatus_pb.v1 import definitions_pb2 as _definitions_pb2
+from taskstatus_pb.v1 import task_commands_pb2 as _task_commands_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -27,37 +29,87 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminServiceStub:
-    """What operators of one tenant and scope look at. Nothing here changes a task."""
+    """What operators of one tenant and scope look at and rule on. Role: admin."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdminServiceAsyncStub: ...
     ListStuckTasks: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListStuckTasksRequest, _admin_service_pb2.ListStuckTasksResponse]
-    """Lists executions that somebody should look at: none of them is failed by the service itself (H-8, B-1).
+    """Lists executions and tasks that somebody should look at: none of them is failed by the service itself (H-8, B-1).
 
-    First those that run, by the time since when they count as stuck, then those that wait, by activation. Read again
-    from the beginning for the present state: a page is one moment, the pages together are not. Mend it by the
-    coordinator's commands: cancel, a new attempt, the task's end.
+    First executions that run, by the time since when they count as stuck, then those that wait, by activation, then
+    tasks beyond their own run time, each as an entry without an execution. Read again from the beginning for the
+    present state: a page is one moment, the pages together are not. Mend it by the coordinator's commands: cancel, a
+    new attempt, the task's end.
     Role: admin. Reasons: INVALID_ARGUMENT (limit, cursor); UNAVAILABLE: ask again.
+    """
+    CorrectTask: _grpc.UnaryUnaryMultiCallable[_task_commands_pb2.CorrectTaskRequest, _task_commands_pb2.CorrectTaskResponse]
+    """Corrects the terminal state of a task to another terminal state, with a reason, for the record (L-3).
+
+    Never an ordinary event: old and new value, actor and reason stand in the timeline and in the audit.
+    Reasons: TASK_NOT_FOUND, TRANSITION_NOT_ALLOWED when it has not ended, VERSION_MISMATCH,
+    BUSINESS_STATUS_NOT_REGISTERED, IDEMPOTENCY_CONFLICT, INVALID_ARGUMENT.
+    """
+    PublishDefinitions: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.PublishDefinitionsRequest, _definitions_pb2.PublishDefinitionsResponse]
+    """Publishes new versions of definitions, all of the request or none (L-5).
+
+    Safe to send again: what exists just so is counted as unchanged. Every replica follows within seconds.
+    Reasons: INVALID_ARGUMENT with the field's path; DEFINITION_INCOMPATIBLE when a published version would change, a
+    version is not above the newest, or a schema keeps its name and breaks its readers.
+    """
+    ListDefinitions: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.ListDefinitionsRequest, _definitions_pb2.ListDefinitionsResponse]
+    """Every published version, retired ones too.
+
+    Reasons: UNAVAILABLE: ask again.
+    """
+    RetireDefinition: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.RetireDefinitionRequest, _definitions_pb2.RetireDefinitionResponse]
+    """Lets nothing new bind a version; what is bound to it goes on.
+
+    Safe to send again. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE: ask again.
     """
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
-    """What operators of one tenant and scope look at. Nothing here changes a task."""
+    """What operators of one tenant and scope look at and rule on. Role: admin."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListStuckTasks: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListStuckTasksRequest, _admin_service_pb2.ListStuckTasksResponse]  # type: ignore[assignment]
-    """Lists executions that somebody should look at: none of them is failed by the service itself (H-8, B-1).
+    """Lists executions and tasks that somebody should look at: none of them is failed by the service itself (H-8, B-1).
 
-    First those that run, by the time since when they count as stuck, then those that wait, by activation. Read again
-    from the beginning for the present state: a page is one moment, the pages together are not. Mend it by the
-    coordinator's commands: cancel, a new attempt, the task's end.
+    First executions that run, by the time since when they count as stuck, then those that wait, by activation, then
+    tasks beyond their own run time, each as an entry without an execution. Read again from the beginning for the
+    present state: a page is one moment, the pages together are not. Mend it by the coordinator's commands: cancel, a
+    new attempt, the task's end.
     Role: admin. Reasons: INVALID_ARGUMENT (limit, cursor); UNAVAILABLE: ask again.
+    """
+    CorrectTask: _aio.UnaryUnaryMultiCallable[_task_commands_pb2.CorrectTaskRequest, _task_commands_pb2.CorrectTaskResponse]  # type: ignore[assignment]
+    """Corrects the terminal state of a task to another terminal state, with a reason, for the record (L-3).
+
+    Never an ordinary event: old and new value, actor and reason stand in the timeline and in the audit.
+    Reasons: TASK_NOT_FOUND, TRANSITION_NOT_ALLOWED when it has not ended, VERSION_MISMATCH,
+    BUSINESS_STATUS_NOT_REGISTERED, IDEMPOTENCY_CONFLICT, INVALID_ARGUMENT.
+    """
+    PublishDefinitions: _aio.UnaryUnaryMultiCallable[_definitions_pb2.PublishDefinitionsRequest, _definitions_pb2.PublishDefinitionsResponse]  # type: ignore[assignment]
+    """Publishes new versions of definitions, all of the request or none (L-5).
+
+    Safe to send again: what exists just so is counted as unchanged. Every replica follows within seconds.
+    Reasons: INVALID_ARGUMENT with the field's path; DEFINITION_INCOMPATIBLE when a published version would change, a
+    version is not above the newest, or a schema keeps its name and breaks its readers.
+    """
+    ListDefinitions: _aio.UnaryUnaryMultiCallable[_definitions_pb2.ListDefinitionsRequest, _definitions_pb2.ListDefinitionsResponse]  # type: ignore[assignment]
+    """Every published version, retired ones too.
+
+    Reasons: UNAVAILABLE: ask again.
+    """
+    RetireDefinition: _aio.UnaryUnaryMultiCallable[_definitions_pb2.RetireDefinitionRequest, _definitions_pb2.RetireDefinitionResponse]  # type: ignore[assignment]
+    """Lets nothing new bind a version; what is bound to it goes on.
+
+    Safe to send again. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE: ask again.
     """
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What operators of one tenant and scope look at. Nothing here changes a task."""
+    """What operators of one tenant and scope look at and rule on. Role: admin."""
 
     @_abc_1.abstractmethod
     def ListStuckTasks(
@@ -65,12 +117,61 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ListStuckTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ListStuckTasksResponse, _abc.Awaitable[_admin_service_pb2.ListStuckTasksResponse]]:
-        """Lists executions that somebody should look at: none of them is failed by the service itself (H-8, B-1).
+        """Lists executions and tasks that somebody should look at: none of them is failed by the service itself (H-8, B-1).
 
-        First those that run, by the time since when they count as stuck, then those that wait, by activation. Read again
-        from the beginning for the present state: a page is one moment, the pages together are not. Mend it by the
-        coordinator's commands: cancel, a new attempt, the task's end.
+        First executions that run, by the time since when they count as stuck, then those that wait, by activation, then
+        tasks beyond their own run time, each as an entry without an execution. Read again from the beginning for the
+        present state: a page is one moment, the pages together are not. Mend it by the coordinator's commands: cancel, a
+        new attempt, the task's end.
         Role: admin. Reasons: INVALID_ARGUMENT (limit, cursor); UNAVAILABLE: ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def CorrectTask(
+        self,
+        request: _task_commands_pb2.CorrectTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_commands_pb2.CorrectTaskResponse, _abc.Awaitable[_task_commands_pb2.CorrectTaskResponse]]:
+        """Corrects the terminal state of a task to another terminal state, with a reason, for the record (L-3).
+
+        Never an ordinary event: old and new value, actor and reason stand in the timeline and in the audit.
+        Reasons: TASK_NOT_FOUND, TRANSITION_NOT_ALLOWED when it has not ended, VERSION_MISMATCH,
+        BUSINESS_STATUS_NOT_REGISTERED, IDEMPOTENCY_CONFLICT, INVALID_ARGUMENT.
+        """
+
+    @_abc_1.abstractmethod
+    def PublishDefinitions(
+        self,
+        request: _definitions_pb2.PublishDefinitionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.PublishDefinitionsResponse, _abc.Awaitable[_definitions_pb2.PublishDefinitionsResponse]]:
+        """Publishes new versions of definitions, all of the request or none (L-5).
+
+        Safe to send again: what exists just so is counted as unchanged. Every replica follows within seconds.
+        Reasons: INVALID_ARGUMENT with the field's path; DEFINITION_INCOMPATIBLE when a published version would change, a
+        version is not above the newest, or a schema keeps its name and breaks its readers.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDefinitions(
+        self,
+        request: _definitions_pb2.ListDefinitionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.ListDefinitionsResponse, _abc.Awaitable[_definitions_pb2.ListDefinitionsResponse]]:
+        """Every published version, retired ones too.
+
+        Reasons: UNAVAILABLE: ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def RetireDefinition(
+        self,
+        request: _definitions_pb2.RetireDefinitionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.RetireDefinitionResponse, _abc.Awaitable[_definitions_pb2.RetireDefinitionResponse]]:
+        """Lets nothing new bind a version; what is bound to it goes on.
+
+        Safe to send again. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE: ask again.
         """
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -685,6 +685,7 @@ class StreamExecutionNotice(_message.Message):
     HEALTH_FIELD_NUMBER: _builtins.int
     INTERVAL_SECONDS_FIELD_NUMBER: _builtins.int
     TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
+    BEAT_NOW_FIELD_NUMBER: _builtins.int
     stream_execution_key: _builtins.int
     """The execution's number."""
     reason: _common_pb2.Reason.ValueType
@@ -700,6 +701,10 @@ class StreamExecutionNotice(_message.Message):
     """How often to beat from now on, in seconds."""
     timeout_seconds: _builtins.int
     """After how many silent seconds the step is shown STALE."""
+    beat_now: _builtins.bool
+    """True: the service has not heard of the execution for long and asks whether it is alive (H-6). If it is, send a beat
+    for it at once; without one it may be shown STALE.
+    """
     def __init__(
         self,
         *,
@@ -709,10 +714,11 @@ class StreamExecutionNotice(_message.Message):
         health: _common_pb2.Health.ValueType = ...,
         interval_seconds: _builtins.int = ...,
         timeout_seconds: _builtins.int = ...,
+        beat_now: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "health", b"health", "interval_seconds", b"interval_seconds", "reason", b"reason", "stream_execution_key", b"stream_execution_key", "timeout_seconds", b"timeout_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beat_now", b"beat_now", "cancel_requested", b"cancel_requested", "health", b"health", "interval_seconds", b"interval_seconds", "reason", b"reason", "stream_execution_key", b"stream_execution_key", "timeout_seconds", b"timeout_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

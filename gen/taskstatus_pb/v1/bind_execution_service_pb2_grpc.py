@@ -69,8 +69,8 @@ class BindExecutionServiceServicer(object):
         `correlation`; a report answers each event with its own result, after its commit, so that answers may overtake one
         another between executions and never within one. One bad item never ends the stream, and after a retryable failure
         the later events of that execution are answered UNAVAILABLE, unevaluated, until the failed event is sent again
-        (E-10). `notice` frames come unasked: an execution ended, a cancellation was asked for, a token runs out, the service
-        is about to go. After `finish` everything is answered, then the service ends the stream; a stream that breaks
+        (E-10). `notice` frames come unasked: an execution ended, a cancellation was asked for, a token runs out, a beat is
+        wanted at once, the service is about to go. After `finish` everything is answered, then the service ends the stream; a stream that breaks
         without it loses nothing that was answered: open another, bind again, send again what has no answer.
         Role: worker. Reasons per item as BindExecution, ReportEvent, BatchHeartbeat and RenewExecution; an unknown key is
         EXECUTION_NOT_FOUND; an item beyond the window is WINDOW_EXCEEDED. The stream ends with UNAUTHENTICATED or

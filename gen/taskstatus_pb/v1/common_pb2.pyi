@@ -140,6 +140,24 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """*Service*: an attempt after the first was activated; carries the superseded execution."""
     WORKER_LOST: _EventType.ValueType  # 18
     """*Service*: a worker has been silent for so long that somebody should look; the step is still not failed (H-5)."""
+    TASK_CLASSIFIED: _EventType.ValueType  # 19
+    """*Service*: the task has its type and definitions (R-8)."""
+    TASK_METADATA_UPDATED: _EventType.ValueType  # 20
+    """*Service*: label, title, priority or external references changed."""
+    TASK_CANCEL_REQUESTED: _EventType.ValueType  # 21
+    """*Service*: somebody asked for the cancellation; CANCELLED still needs evidence (L-1)."""
+    TASK_RERUN: _EventType.ValueType  # 22
+    """*Service*: a new run began; the earlier ones keep what they were (R-7)."""
+    TASK_CORRECTED: _EventType.ValueType  # 23
+    """*Service*: an administrator corrected a terminal state (L-3)."""
+    STEP_SKIPPED: _EventType.ValueType  # 24
+    """*Service*: a new run uses a step's result of an earlier run."""
+    EXECUTION_REVOKED: _EventType.ValueType  # 25
+    """*Service*: an execution's credentials were revoked (R-11)."""
+    WORKFLOW_UPDATED: _EventType.ValueType  # 26
+    """*Service*: a workflow's title changed, or its status was ruled."""
+    WORKFLOW_AGGREGATED: _EventType.ValueType  # 27
+    """*Service*: a workflow's aggregate follows its tasks (L-7)."""
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """What one event states. Types marked *service* are written by taskstatus itself and refused by ReportEvent."""
@@ -182,6 +200,24 @@ STEP_ATTEMPT_ACTIVATED: EventType.ValueType  # 17
 """*Service*: an attempt after the first was activated; carries the superseded execution."""
 WORKER_LOST: EventType.ValueType  # 18
 """*Service*: a worker has been silent for so long that somebody should look; the step is still not failed (H-5)."""
+TASK_CLASSIFIED: EventType.ValueType  # 19
+"""*Service*: the task has its type and definitions (R-8)."""
+TASK_METADATA_UPDATED: EventType.ValueType  # 20
+"""*Service*: label, title, priority or external references changed."""
+TASK_CANCEL_REQUESTED: EventType.ValueType  # 21
+"""*Service*: somebody asked for the cancellation; CANCELLED still needs evidence (L-1)."""
+TASK_RERUN: EventType.ValueType  # 22
+"""*Service*: a new run began; the earlier ones keep what they were (R-7)."""
+TASK_CORRECTED: EventType.ValueType  # 23
+"""*Service*: an administrator corrected a terminal state (L-3)."""
+STEP_SKIPPED: EventType.ValueType  # 24
+"""*Service*: a new run uses a step's result of an earlier run."""
+EXECUTION_REVOKED: EventType.ValueType  # 25
+"""*Service*: an execution's credentials were revoked (R-11)."""
+WORKFLOW_UPDATED: EventType.ValueType  # 26
+"""*Service*: a workflow's title changed, or its status was ruled."""
+WORKFLOW_AGGREGATED: EventType.ValueType  # 27
+"""*Service*: a workflow's aggregate follows its tasks (L-7)."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 class _FailurePolicy:
@@ -215,6 +251,34 @@ CONTINUE_WITH_WARNING: FailurePolicy.ValueType  # 3
 WAIT_FOR_USER: FailurePolicy.ValueType  # 4
 """The task shows WAITING_USER_ACTION until the next attempt is activated."""
 Global___FailurePolicy: _TypeAlias = FailurePolicy  # noqa: Y015
+
+class _RegistrationMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RegistrationModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RegistrationMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REGISTRATION_MODE_UNSPECIFIED: _RegistrationMode.ValueType  # 0
+    """Missing: MIXED."""
+    FIXED: _RegistrationMode.ValueType  # 1
+    """Its type and all its steps are known at creation; nothing is registered later."""
+    MINIMAL: _RegistrationMode.ValueType  # 2
+    """No step is known at creation."""
+    MIXED: _RegistrationMode.ValueType  # 3
+    """A known backbone, and dynamic steps."""
+
+class RegistrationMode(_RegistrationMode, metaclass=_RegistrationModeEnumTypeWrapper):
+    """Which steps a task may have (R-2)."""
+
+REGISTRATION_MODE_UNSPECIFIED: RegistrationMode.ValueType  # 0
+"""Missing: MIXED."""
+FIXED: RegistrationMode.ValueType  # 1
+"""Its type and all its steps are known at creation; nothing is registered later."""
+MINIMAL: RegistrationMode.ValueType  # 2
+"""No step is known at creation."""
+MIXED: RegistrationMode.ValueType  # 3
+"""A known backbone, and dynamic steps."""
+Global___RegistrationMode: _TypeAlias = RegistrationMode  # noqa: Y015
 
 class _DurationSource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -502,6 +566,9 @@ class ExecutionContext(_message.Message):
     TASK_VERSION_FIELD_NUMBER: _builtins.int
     CREATED_FIELD_NUMBER: _builtins.int
     TASK_TYPE_FIELD_NUMBER: _builtins.int
+    OPERATION_DEFINITION_VERSION_FIELD_NUMBER: _builtins.int
+    STATUS_DEFINITION_VERSION_FIELD_NUMBER: _builtins.int
+    MAY_REGISTER_CHILDREN_FIELD_NUMBER: _builtins.int
     workflow_id: _builtins.str
     """The workflow, `wf_…`."""
     task_id: _builtins.str
@@ -536,6 +603,12 @@ class ExecutionContext(_message.Message):
     """False when the execution existed already and is returned again."""
     task_type: _builtins.str
     """The task's type, when classified."""
+    operation_definition_version: _builtins.int
+    """The operation definition that this execution is bound to for life; 0: the generic profile."""
+    status_definition_version: _builtins.int
+    """The status definition that the task is bound to; 0: the generic statuses."""
+    may_register_children: _builtins.bool
+    """True: this execution's credential registers dynamic children under itself (R-4, R-5)."""
     @_builtins.property
     def execution_token_expire_time(self) -> _timestamp_pb2.Timestamp:
         """When the token expires; RenewExecution gives the next one."""
@@ -561,10 +634,13 @@ class ExecutionContext(_message.Message):
         task_version: _builtins.int = ...,
         created: _builtins.bool = ...,
         task_type: _builtins.str = ...,
+        operation_definition_version: _builtins.int = ...,
+        status_definition_version: _builtins.int = ...,
+        may_register_children: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["execution_token_expire_time", b"execution_token_expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "execution_handle", b"execution_handle", "execution_id", b"execution_id", "execution_token", b"execution_token", "execution_token_expire_time", b"execution_token_expire_time", "heartbeat_interval_seconds", b"heartbeat_interval_seconds", "heartbeat_timeout_seconds", b"heartbeat_timeout_seconds", "input_ref", b"input_ref", "operation_code", b"operation_code", "producer_id", b"producer_id", "source_seq_start", b"source_seq_start", "step_attempt", b"step_attempt", "step_id", b"step_id", "task_attempt", b"task_attempt", "task_id", b"task_id", "task_type", b"task_type", "task_version", b"task_version", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "execution_handle", b"execution_handle", "execution_id", b"execution_id", "execution_token", b"execution_token", "execution_token_expire_time", b"execution_token_expire_time", "heartbeat_interval_seconds", b"heartbeat_interval_seconds", "heartbeat_timeout_seconds", b"heartbeat_timeout_seconds", "input_ref", b"input_ref", "may_register_children", b"may_register_children", "operation_code", b"operation_code", "operation_definition_version", b"operation_definition_version", "producer_id", b"producer_id", "source_seq_start", b"source_seq_start", "status_definition_version", b"status_definition_version", "step_attempt", b"step_attempt", "step_id", b"step_id", "task_attempt", b"task_attempt", "task_id", b"task_id", "task_type", b"task_type", "task_version", b"task_version", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,6 +10,8 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from taskstatus_pb.v1 import common_pb2 as _common_pb2
+from taskstatus_pb.v1 import task_commands_pb2 as _task_commands_pb2
+from taskstatus_pb.v1 import workflow_pb2 as _workflow_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -20,6 +22,52 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+@_typing.final
+class GetWorkflowRequest(_message.Message):
+    """Request of GetWorkflow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    workflow_id: _builtins.str
+    """The workflow, `wf_…` or a bare UUID."""
+    def __init__(
+        self,
+        *,
+        workflow_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["workflow_id", b"workflow_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetWorkflowRequest: _TypeAlias = GetWorkflowRequest  # noqa: Y015
+
+@_typing.final
+class GetWorkflowResponse(_message.Message):
+    """Response of GetWorkflow; over REST the workflow itself."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def workflow(self) -> _workflow_pb2.WorkflowSnapshot:
+        """The snapshot."""
+
+    def __init__(
+        self,
+        *,
+        workflow: _workflow_pb2.WorkflowSnapshot | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["workflow", b"workflow"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["workflow", b"workflow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetWorkflowResponse: _TypeAlias = GetWorkflowResponse  # noqa: Y015
 
 @_typing.final
 class GetTaskRequest(_message.Message):
@@ -99,6 +147,16 @@ class TaskSnapshot(_message.Message):
     DURATION_SOURCE_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     SUMMARY_DATA_FIELD_NUMBER: _builtins.int
+    STATUS_DEFINITION_VERSION_FIELD_NUMBER: _builtins.int
+    OPERATION_DEFINITION_VERSION_FIELD_NUMBER: _builtins.int
+    REGISTRATION_MODE_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
+    EXTERNAL_REFS_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    DATA_CLASSIFICATION_FIELD_NUMBER: _builtins.int
+    BILLING_ACCOUNT_ID_FIELD_NUMBER: _builtins.int
+    RETENTION_POLICY_ID_FIELD_NUMBER: _builtins.int
     workflow_id: _builtins.str
     """The workflow, `wf_…`."""
     task_id: _builtins.str
@@ -126,15 +184,31 @@ class TaskSnapshot(_message.Message):
     cancel_requested: _builtins.bool
     """True: somebody asked for its cancellation."""
     queue_duration_ms: _builtins.float
-    """From creation to start, in milliseconds."""
+    """From the opening of the current run to its start, in milliseconds; of the first run from creation."""
     run_duration_ms: _builtins.float
     """As the coordinator measured it, in milliseconds."""
     total_duration_ms: _builtins.float
-    """From creation to the committed end, in milliseconds."""
+    """From creation to the committed end, in milliseconds, whatever runs lie between."""
     elapsed_ms: _builtins.float
     """From start to `as_of`, while it runs, in milliseconds."""
     duration_source: _common_pb2.DurationSource.ValueType
     """Where `run_duration_ms` comes from."""
+    status_definition_version: _builtins.int
+    """The status definition that it is bound to; 0: the generic statuses."""
+    operation_definition_version: _builtins.int
+    """The newest version of its type's operation definitions; 0: those for any type only."""
+    registration_mode: _common_pb2.RegistrationMode.ValueType
+    """Which steps it may have."""
+    batch_id: _builtins.str
+    """The batch that it belongs to."""
+    parent_task_id: _builtins.str
+    """The task that caused it."""
+    data_classification: _builtins.str
+    """Fixed label: how sensitive its data is."""
+    billing_account_id: _builtins.str
+    """Fixed label: who pays; for services only."""
+    retention_policy_id: _builtins.str
+    """Fixed label: how long it is kept; for services only."""
     @_builtins.property
     def failure(self) -> Global___TaskFailure:
         """What failed it."""
@@ -167,6 +241,14 @@ class TaskSnapshot(_message.Message):
     def summary_data(self) -> Global___ShownData:
         """What the last reported data may show in lists."""
 
+    @_builtins.property
+    def external_refs(self) -> _containers.RepeatedCompositeFieldContainer[_task_commands_pb2.ExternalRef]:
+        """The numbers that name it."""
+
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunSnapshot]:
+        """The last 20 runs, the current one last; what went before them stands in the timeline (R-7)."""
+
     def __init__(
         self,
         *,
@@ -196,10 +278,20 @@ class TaskSnapshot(_message.Message):
         duration_source: _common_pb2.DurationSource.ValueType = ...,
         steps: _abc.Iterable[Global___StepSnapshot] | None = ...,
         summary_data: Global___ShownData | None = ...,
+        status_definition_version: _builtins.int = ...,
+        operation_definition_version: _builtins.int = ...,
+        registration_mode: _common_pb2.RegistrationMode.ValueType = ...,
+        batch_id: _builtins.str = ...,
+        parent_task_id: _builtins.str = ...,
+        external_refs: _abc.Iterable[_task_commands_pb2.ExternalRef] | None = ...,
+        runs: _abc.Iterable[Global___RunSnapshot] | None = ...,
+        data_classification: _builtins.str = ...,
+        billing_account_id: _builtins.str = ...,
+        retention_policy_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "_queue_duration_ms", b"_queue_duration_ms", "_run_duration_ms", b"_run_duration_ms", "_total_duration_ms", b"_total_duration_ms", "as_of", b"as_of", "created_at", b"created_at", "elapsed_ms", b"elapsed_ms", "failure", b"failure", "finished_at", b"finished_at", "progress_percent", b"progress_percent", "queue_duration_ms", b"queue_duration_ms", "run_duration_ms", b"run_duration_ms", "started_at", b"started_at", "summary_data", b"summary_data", "total_duration_ms", b"total_duration_ms", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "_queue_duration_ms", b"_queue_duration_ms", "_run_duration_ms", b"_run_duration_ms", "_total_duration_ms", b"_total_duration_ms", "as_of", b"as_of", "business_status", b"business_status", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "duration_source", b"duration_source", "elapsed_ms", b"elapsed_ms", "failure", b"failure", "finished_at", b"finished_at", "health", b"health", "lifecycle_status", b"lifecycle_status", "priority", b"priority", "product_id", b"product_id", "progress_percent", b"progress_percent", "queue_duration_ms", b"queue_duration_ms", "run_duration_ms", b"run_duration_ms", "started_at", b"started_at", "steps", b"steps", "summary_data", b"summary_data", "task_attempt", b"task_attempt", "task_id", b"task_id", "task_type", b"task_type", "task_version", b"task_version", "title", b"title", "total_duration_ms", b"total_duration_ms", "updated_at", b"updated_at", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "_queue_duration_ms", b"_queue_duration_ms", "_run_duration_ms", b"_run_duration_ms", "_total_duration_ms", b"_total_duration_ms", "as_of", b"as_of", "batch_id", b"batch_id", "billing_account_id", b"billing_account_id", "business_status", b"business_status", "cancel_requested", b"cancel_requested", "created_at", b"created_at", "data_classification", b"data_classification", "duration_source", b"duration_source", "elapsed_ms", b"elapsed_ms", "external_refs", b"external_refs", "failure", b"failure", "finished_at", b"finished_at", "health", b"health", "lifecycle_status", b"lifecycle_status", "operation_definition_version", b"operation_definition_version", "parent_task_id", b"parent_task_id", "priority", b"priority", "product_id", b"product_id", "progress_percent", b"progress_percent", "queue_duration_ms", b"queue_duration_ms", "registration_mode", b"registration_mode", "retention_policy_id", b"retention_policy_id", "run_duration_ms", b"run_duration_ms", "runs", b"runs", "started_at", b"started_at", "status_definition_version", b"status_definition_version", "steps", b"steps", "summary_data", b"summary_data", "task_attempt", b"task_attempt", "task_id", b"task_id", "task_type", b"task_type", "task_version", b"task_version", "title", b"title", "total_duration_ms", b"total_duration_ms", "updated_at", b"updated_at", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__elapsed_ms: _TypeAlias = _typing.Literal["elapsed_ms"]  # noqa: Y015
     _WhichOneofArgType__elapsed_ms: _TypeAlias = _typing.Literal["_elapsed_ms", b"_elapsed_ms"]  # noqa: Y015
@@ -223,6 +315,83 @@ class TaskSnapshot(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__total_duration_ms) -> _WhichOneofReturnType__total_duration_ms | None: ...
 
 Global___TaskSnapshot: _TypeAlias = TaskSnapshot  # noqa: Y015
+
+@_typing.final
+class RunSnapshot(_message.Message):
+    """One run of a task, as it stands or as it ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ATTEMPT_FIELD_NUMBER: _builtins.int
+    LIFECYCLE_STATUS_FIELD_NUMBER: _builtins.int
+    BUSINESS_STATUS_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    PROGRESS_PERCENT_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    STARTED_AT_FIELD_NUMBER: _builtins.int
+    FINISHED_AT_FIELD_NUMBER: _builtins.int
+    RUN_DURATION_MS_FIELD_NUMBER: _builtins.int
+    DURATION_SOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    task_attempt: _builtins.int
+    """Its number, from 1."""
+    lifecycle_status: _common_pb2.LifecycleStatus.ValueType
+    """Where it stands, or how it ended."""
+    business_status: _builtins.str
+    """The same in the business's words."""
+    progress_percent: _builtins.float
+    """Weighted progress, 0–100; missing when no step has a weight."""
+    run_duration_ms: _builtins.float
+    """As the coordinator measured it, in milliseconds."""
+    duration_source: _common_pb2.DurationSource.ValueType
+    """Where `run_duration_ms` comes from."""
+    reason: _builtins.str
+    """Why it was opened; empty for the first."""
+    @_builtins.property
+    def failure(self) -> Global___TaskFailure:
+        """What failed it."""
+
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """When the run was opened."""
+
+    @_builtins.property
+    def started_at(self) -> _timestamp_pb2.Timestamp:
+        """When it first ran."""
+
+    @_builtins.property
+    def finished_at(self) -> _timestamp_pb2.Timestamp:
+        """When it ended."""
+
+    def __init__(
+        self,
+        *,
+        task_attempt: _builtins.int = ...,
+        lifecycle_status: _common_pb2.LifecycleStatus.ValueType = ...,
+        business_status: _builtins.str = ...,
+        failure: Global___TaskFailure | None = ...,
+        progress_percent: _builtins.float | None = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        started_at: _timestamp_pb2.Timestamp | None = ...,
+        finished_at: _timestamp_pb2.Timestamp | None = ...,
+        run_duration_ms: _builtins.float | None = ...,
+        duration_source: _common_pb2.DurationSource.ValueType = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_progress_percent", b"_progress_percent", "_run_duration_ms", b"_run_duration_ms", "created_at", b"created_at", "failure", b"failure", "finished_at", b"finished_at", "progress_percent", b"progress_percent", "run_duration_ms", b"run_duration_ms", "started_at", b"started_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_progress_percent", b"_progress_percent", "_run_duration_ms", b"_run_duration_ms", "business_status", b"business_status", "created_at", b"created_at", "duration_source", b"duration_source", "failure", b"failure", "finished_at", b"finished_at", "lifecycle_status", b"lifecycle_status", "progress_percent", b"progress_percent", "reason", b"reason", "run_duration_ms", b"run_duration_ms", "started_at", b"started_at", "task_attempt", b"task_attempt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__progress_percent: _TypeAlias = _typing.Literal["progress_percent"]  # noqa: Y015
+    _WhichOneofArgType__progress_percent: _TypeAlias = _typing.Literal["_progress_percent", b"_progress_percent"]  # noqa: Y015
+    _WhichOneofReturnType__run_duration_ms: _TypeAlias = _typing.Literal["run_duration_ms"]  # noqa: Y015
+    _WhichOneofArgType__run_duration_ms: _TypeAlias = _typing.Literal["_run_duration_ms", b"_run_duration_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__progress_percent) -> _WhichOneofReturnType__progress_percent | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run_duration_ms) -> _WhichOneofReturnType__run_duration_ms | None: ...
+
+Global___RunSnapshot: _TypeAlias = RunSnapshot  # noqa: Y015
 
 @_typing.final
 class ShownData(_message.Message):
@@ -324,6 +493,9 @@ class StepSnapshot(_message.Message):
     DURATION_SOURCE_FIELD_NUMBER: _builtins.int
     ELAPSED_MS_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    DEPTH_FIELD_NUMBER: _builtins.int
+    SKIP_SOURCE_EVENT_ID_FIELD_NUMBER: _builtins.int
+    SKIP_REASON_FIELD_NUMBER: _builtins.int
     step_id: _builtins.str
     """The step's id within its task."""
     step_attempt: _builtins.int
@@ -361,13 +533,19 @@ class StepSnapshot(_message.Message):
     weight: _builtins.int
     """Its share of the task's progress."""
     end_reason: _builtins.str
-    """SUPERSEDED or TASK_ENDED when the service ended it."""
+    """SUPERSEDED or TASK_ENDED when the service ended it, SKIPPED when a rerun does not repeat it."""
     duration_ms: _builtins.float
     """How long it ran, in milliseconds."""
     duration_source: _common_pb2.DurationSource.ValueType
     """Where `duration_ms` comes from."""
     elapsed_ms: _builtins.float
     """From start to `as_of`, while it runs, in milliseconds."""
+    depth: _builtins.int
+    """How deep it lies below the manifest; 0 for a step of the manifest."""
+    skip_source_event_id: _builtins.str
+    """For a step that a rerun does not repeat: the STEP_COMPLETED of an earlier run that stands in for it."""
+    skip_reason: _builtins.str
+    """Why it is not repeated."""
     @_builtins.property
     def depends_on(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Steps shown as its predecessors."""
@@ -423,10 +601,13 @@ class StepSnapshot(_message.Message):
         duration_source: _common_pb2.DurationSource.ValueType = ...,
         elapsed_ms: _builtins.float | None = ...,
         data: Global___ShownData | None = ...,
+        depth: _builtins.int = ...,
+        skip_source_event_id: _builtins.str = ...,
+        skip_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "data", b"data", "duration_ms", b"duration_ms", "elapsed_ms", b"elapsed_ms", "error", b"error", "finished_at", b"finished_at", "progress", b"progress", "progress_percent", b"progress_percent", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "business_status", b"business_status", "current", b"current", "data", b"data", "depends_on", b"depends_on", "display_name", b"display_name", "duration_ms", b"duration_ms", "duration_source", b"duration_source", "dynamic", b"dynamic", "elapsed_ms", b"elapsed_ms", "end_reason", b"end_reason", "error", b"error", "execution_id", b"execution_id", "failure_policy", b"failure_policy", "finished_at", b"finished_at", "health", b"health", "lifecycle_status", b"lifecycle_status", "operation_code", b"operation_code", "parent_execution_id", b"parent_execution_id", "phase_code", b"phase_code", "phase_label", b"phase_label", "producer_id", b"producer_id", "progress", b"progress", "progress_percent", b"progress_percent", "started_at", b"started_at", "step_attempt", b"step_attempt", "step_id", b"step_id", "step_version", b"step_version", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_elapsed_ms", b"_elapsed_ms", "_progress_percent", b"_progress_percent", "business_status", b"business_status", "current", b"current", "data", b"data", "depends_on", b"depends_on", "depth", b"depth", "display_name", b"display_name", "duration_ms", b"duration_ms", "duration_source", b"duration_source", "dynamic", b"dynamic", "elapsed_ms", b"elapsed_ms", "end_reason", b"end_reason", "error", b"error", "execution_id", b"execution_id", "failure_policy", b"failure_policy", "finished_at", b"finished_at", "health", b"health", "lifecycle_status", b"lifecycle_status", "operation_code", b"operation_code", "parent_execution_id", b"parent_execution_id", "phase_code", b"phase_code", "phase_label", b"phase_label", "producer_id", b"producer_id", "progress", b"progress", "progress_percent", b"progress_percent", "skip_reason", b"skip_reason", "skip_source_event_id", b"skip_source_event_id", "started_at", b"started_at", "step_attempt", b"step_attempt", "step_id", b"step_id", "step_version", b"step_version", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
     _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
@@ -541,6 +722,7 @@ class TimelineEvent(_message.Message):
     DURATION_MS_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """Its id."""
     task_version: _builtins.int
@@ -577,6 +759,8 @@ class TimelineEvent(_message.Message):
     """How long the execution took, in milliseconds."""
     trace_id: _builtins.str
     """The trace in which it was reported, 32 hex digits; for services only."""
+    actor: _builtins.str
+    """Who reported or decided it: `service:…`, `user:…` or `taskstatus`."""
     @_builtins.property
     def occurred_at(self) -> _timestamp_pb2.Timestamp:
         """When it happened, by the reporter's clock."""
@@ -618,10 +802,11 @@ class TimelineEvent(_message.Message):
         duration_ms: _builtins.float | None = ...,
         trace_id: _builtins.str = ...,
         data: Global___ShownData | None = ...,
+        actor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "committed_at", b"committed_at", "data", b"data", "duration_ms", b"duration_ms", "occurred_at", b"occurred_at", "received_at", b"received_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "business_status", b"business_status", "committed_at", b"committed_at", "data", b"data", "duration_ms", b"duration_ms", "error_code", b"error_code", "event_id", b"event_id", "event_type", b"event_type", "execution_id", b"execution_id", "health", b"health", "lifecycle_status", b"lifecycle_status", "occurred_at", b"occurred_at", "operation_code", b"operation_code", "producer_id", b"producer_id", "reason", b"reason", "received_at", b"received_at", "source_seq", b"source_seq", "step_attempt", b"step_attempt", "step_id", b"step_id", "step_version", b"step_version", "task_attempt", b"task_attempt", "task_version", b"task_version", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "actor", b"actor", "business_status", b"business_status", "committed_at", b"committed_at", "data", b"data", "duration_ms", b"duration_ms", "error_code", b"error_code", "event_id", b"event_id", "event_type", b"event_type", "execution_id", b"execution_id", "health", b"health", "lifecycle_status", b"lifecycle_status", "occurred_at", b"occurred_at", "operation_code", b"operation_code", "producer_id", b"producer_id", "reason", b"reason", "received_at", b"received_at", "source_seq", b"source_seq", "step_attempt", b"step_attempt", "step_id", b"step_id", "step_version", b"step_version", "task_attempt", b"task_attempt", "task_version", b"task_version", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
     _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015

@@ -3,7 +3,9 @@
 import grpc
 import warnings
 
+from taskstatus_pb.v1 import definitions_pb2 as taskstatus_dot_v1_dot_definitions__pb2
 from taskstatus_pb.v1 import query_service_pb2 as taskstatus_dot_v1_dot_query__service__pb2
+from taskstatus_pb.v1 import task_list_pb2 as taskstatus_dot_v1_dot_task__list__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -46,6 +48,46 @@ class QueryServiceStub(object):
                 request_serializer=taskstatus_dot_v1_dot_query__service__pb2.ListTaskEventsRequest.SerializeToString,
                 response_deserializer=taskstatus_dot_v1_dot_query__service__pb2.ListTaskEventsResponse.FromString,
                 _registered_method=True)
+        self.ListMyTasks = channel.unary_unary(
+                '/taskstatus.v1.QueryService/ListMyTasks',
+                request_serializer=taskstatus_dot_v1_dot_task__list__pb2.ListMyTasksRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__list__pb2.ListMyTasksResponse.FromString,
+                _registered_method=True)
+        self.GetWorkflow = channel.unary_unary(
+                '/taskstatus.v1.QueryService/GetWorkflow',
+                request_serializer=taskstatus_dot_v1_dot_query__service__pb2.GetWorkflowRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_query__service__pb2.GetWorkflowResponse.FromString,
+                _registered_method=True)
+        self.ListWorkflowTasks = channel.unary_unary(
+                '/taskstatus.v1.QueryService/ListWorkflowTasks',
+                request_serializer=taskstatus_dot_v1_dot_task__list__pb2.ListWorkflowTasksRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__list__pb2.ListWorkflowTasksResponse.FromString,
+                _registered_method=True)
+        self.BatchGetTaskStatus = channel.unary_unary(
+                '/taskstatus.v1.QueryService/BatchGetTaskStatus',
+                request_serializer=taskstatus_dot_v1_dot_task__list__pb2.BatchGetTaskStatusRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__list__pb2.BatchGetTaskStatusResponse.FromString,
+                _registered_method=True)
+        self.LookupExternalRef = channel.unary_unary(
+                '/taskstatus.v1.QueryService/LookupExternalRef',
+                request_serializer=taskstatus_dot_v1_dot_task__list__pb2.LookupExternalRefRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__list__pb2.LookupExternalRefResponse.FromString,
+                _registered_method=True)
+        self.LookupEvent = channel.unary_unary(
+                '/taskstatus.v1.QueryService/LookupEvent',
+                request_serializer=taskstatus_dot_v1_dot_task__list__pb2.LookupEventRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__list__pb2.LookupEventResponse.FromString,
+                _registered_method=True)
+        self.ListTraceEvents = channel.unary_unary(
+                '/taskstatus.v1.QueryService/ListTraceEvents',
+                request_serializer=taskstatus_dot_v1_dot_task__list__pb2.ListTraceEventsRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__list__pb2.ListTraceEventsResponse.FromString,
+                _registered_method=True)
+        self.GetStatusDefinition = channel.unary_unary(
+                '/taskstatus.v1.QueryService/GetStatusDefinition',
+                request_serializer=taskstatus_dot_v1_dot_definitions__pb2.GetStatusDefinitionRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_definitions__pb2.GetStatusDefinitionResponse.FromString,
+                _registered_method=True)
 
 
 class QueryServiceServicer(object):
@@ -72,6 +114,81 @@ class QueryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListMyTasks(self, request, context):
+        """The tasks that a person may see, the newest first: their own and those granted to them, a project or a role.
+
+        A task that is visible throughout appears in exactly one page, whatever is written meanwhile. Tasks created at the
+        same moment stand in the order of their ids: those of one CreateWorkflow in the order in which they were given.
+        Role: user. Reasons: INVALID_ARGUMENT (limit, filter, a cursor of another query, a person of more than 500 projects
+        and roles); UNAVAILABLE: ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetWorkflow(self, request, context):
+        """One workflow with the aggregate of the tasks that the reader may see (L-7, P-4).
+
+        Reasons: WORKFLOW_NOT_FOUND; UNAVAILABLE: ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWorkflowTasks(self, request, context):
+        """The tasks of a workflow that the reader may see, the oldest first, with the promise of ListMyTasks.
+
+        Reasons: WORKFLOW_NOT_FOUND, INVALID_ARGUMENT (limit, filter, a cursor of another query); UNAVAILABLE: ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BatchGetTaskStatus(self, request, context):
+        """The statuses of many tasks at once; of those that the caller knows already only the id.
+
+        Reasons: INVALID_ARGUMENT (1–100 ids, each once); UNAVAILABLE: ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LookupExternalRef(self, request, context):
+        """The task that a number of another system names (ID-5).
+
+        Reasons: TASK_NOT_FOUND; UNAVAILABLE: ask again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LookupEvent(self, request, context):
+        """An event by its id, with the version that it made and that version's notifications (Q-3).
+
+        Role: any service of the scope. An unknown event gives an empty list. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTraceEvents(self, request, context):
+        """Every event of a trace: the whole chain over services and tasks (Q-3).
+
+        Role: any service of the scope. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStatusDefinition(self, request, context):
+        """The business statuses that tasks are bound to, for pages that show them (L-5).
+
+        Readable by services of the scope and by people of the tenant. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -84,6 +201,46 @@ def add_QueryServiceServicer_to_server(servicer, server):
                     servicer.ListTaskEvents,
                     request_deserializer=taskstatus_dot_v1_dot_query__service__pb2.ListTaskEventsRequest.FromString,
                     response_serializer=taskstatus_dot_v1_dot_query__service__pb2.ListTaskEventsResponse.SerializeToString,
+            ),
+            'ListMyTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMyTasks,
+                    request_deserializer=taskstatus_dot_v1_dot_task__list__pb2.ListMyTasksRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__list__pb2.ListMyTasksResponse.SerializeToString,
+            ),
+            'GetWorkflow': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetWorkflow,
+                    request_deserializer=taskstatus_dot_v1_dot_query__service__pb2.GetWorkflowRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_query__service__pb2.GetWorkflowResponse.SerializeToString,
+            ),
+            'ListWorkflowTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWorkflowTasks,
+                    request_deserializer=taskstatus_dot_v1_dot_task__list__pb2.ListWorkflowTasksRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__list__pb2.ListWorkflowTasksResponse.SerializeToString,
+            ),
+            'BatchGetTaskStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchGetTaskStatus,
+                    request_deserializer=taskstatus_dot_v1_dot_task__list__pb2.BatchGetTaskStatusRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__list__pb2.BatchGetTaskStatusResponse.SerializeToString,
+            ),
+            'LookupExternalRef': grpc.unary_unary_rpc_method_handler(
+                    servicer.LookupExternalRef,
+                    request_deserializer=taskstatus_dot_v1_dot_task__list__pb2.LookupExternalRefRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__list__pb2.LookupExternalRefResponse.SerializeToString,
+            ),
+            'LookupEvent': grpc.unary_unary_rpc_method_handler(
+                    servicer.LookupEvent,
+                    request_deserializer=taskstatus_dot_v1_dot_task__list__pb2.LookupEventRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__list__pb2.LookupEventResponse.SerializeToString,
+            ),
+            'ListTraceEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTraceEvents,
+                    request_deserializer=taskstatus_dot_v1_dot_task__list__pb2.ListTraceEventsRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__list__pb2.ListTraceEventsResponse.SerializeToString,
+            ),
+            'GetStatusDefinition': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStatusDefinition,
+                    request_deserializer=taskstatus_dot_v1_dot_definitions__pb2.GetStatusDefinitionRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_definitions__pb2.GetStatusDefinitionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -142,6 +299,222 @@ class QueryService(object):
             '/taskstatus.v1.QueryService/ListTaskEvents',
             taskstatus_dot_v1_dot_query__service__pb2.ListTaskEventsRequest.SerializeToString,
             taskstatus_dot_v1_dot_query__service__pb2.ListTaskEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMyTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.QueryService/ListMyTasks',
+            taskstatus_dot_v1_dot_task__list__pb2.ListMyTasksRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__list__pb2.ListMyTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetWorkflow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.QueryService/GetWorkflow',
+            taskstatus_dot_v1_dot_query__service__pb2.GetWorkflowRequest.SerializeToString,
+            taskstatus_dot_v1_dot_query__service__pb2.GetWorkflowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWorkflowTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.QueryService/ListWorkflowTasks',
+            taskstatus_dot_v1_dot_task__list__pb2.ListWorkflowTasksRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__list__pb2.ListWorkflowTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BatchGetTaskStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.QueryService/BatchGetTaskStatus',
+            taskstatus_dot_v1_dot_task__list__pb2.BatchGetTaskStatusRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__list__pb2.BatchGetTaskStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LookupExternalRef(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.QueryService/LookupExternalRef',
+            taskstatus_dot_v1_dot_task__list__pb2.LookupExternalRefRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__list__pb2.LookupExternalRefResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LookupEvent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.QueryService/LookupEvent',
+            taskstatus_dot_v1_dot_task__list__pb2.LookupEventRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__list__pb2.LookupEventResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTraceEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.QueryService/ListTraceEvents',
+            taskstatus_dot_v1_dot_task__list__pb2.ListTraceEventsRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__list__pb2.ListTraceEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStatusDefinition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.QueryService/GetStatusDefinition',
+            taskstatus_dot_v1_dot_definitions__pb2.GetStatusDefinitionRequest.SerializeToString,
+            taskstatus_dot_v1_dot_definitions__pb2.GetStatusDefinitionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,7 +5,9 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from taskstatus_pb.v1 import definitions_pb2 as _definitions_pb2
 from taskstatus_pb.v1 import query_service_pb2 as _query_service_pb2
+from taskstatus_pb.v1 import task_list_pb2 as _task_list_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -46,6 +48,49 @@ class QueryServiceStub:
     `window_cleaned` says that events after the asked version have been removed already: show the snapshot instead.
     Reasons: TASK_NOT_FOUND, INVALID_ARGUMENT (limit); UNAVAILABLE: ask again.
     """
+    ListMyTasks: _grpc.UnaryUnaryMultiCallable[_task_list_pb2.ListMyTasksRequest, _task_list_pb2.ListMyTasksResponse]
+    """The tasks that a person may see, the newest first: their own and those granted to them, a project or a role.
+
+    A task that is visible throughout appears in exactly one page, whatever is written meanwhile. Tasks created at the
+    same moment stand in the order of their ids: those of one CreateWorkflow in the order in which they were given.
+    Role: user. Reasons: INVALID_ARGUMENT (limit, filter, a cursor of another query, a person of more than 500 projects
+    and roles); UNAVAILABLE: ask again.
+    """
+    GetWorkflow: _grpc.UnaryUnaryMultiCallable[_query_service_pb2.GetWorkflowRequest, _query_service_pb2.GetWorkflowResponse]
+    """One workflow with the aggregate of the tasks that the reader may see (L-7, P-4).
+
+    Reasons: WORKFLOW_NOT_FOUND; UNAVAILABLE: ask again.
+    """
+    ListWorkflowTasks: _grpc.UnaryUnaryMultiCallable[_task_list_pb2.ListWorkflowTasksRequest, _task_list_pb2.ListWorkflowTasksResponse]
+    """The tasks of a workflow that the reader may see, the oldest first, with the promise of ListMyTasks.
+
+    Reasons: WORKFLOW_NOT_FOUND, INVALID_ARGUMENT (limit, filter, a cursor of another query); UNAVAILABLE: ask again.
+    """
+    BatchGetTaskStatus: _grpc.UnaryUnaryMultiCallable[_task_list_pb2.BatchGetTaskStatusRequest, _task_list_pb2.BatchGetTaskStatusResponse]
+    """The statuses of many tasks at once; of those that the caller knows already only the id.
+
+    Reasons: INVALID_ARGUMENT (1–100 ids, each once); UNAVAILABLE: ask again.
+    """
+    LookupExternalRef: _grpc.UnaryUnaryMultiCallable[_task_list_pb2.LookupExternalRefRequest, _task_list_pb2.LookupExternalRefResponse]
+    """The task that a number of another system names (ID-5).
+
+    Reasons: TASK_NOT_FOUND; UNAVAILABLE: ask again.
+    """
+    LookupEvent: _grpc.UnaryUnaryMultiCallable[_task_list_pb2.LookupEventRequest, _task_list_pb2.LookupEventResponse]
+    """An event by its id, with the version that it made and that version's notifications (Q-3).
+
+    Role: any service of the scope. An unknown event gives an empty list. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
+    """
+    ListTraceEvents: _grpc.UnaryUnaryMultiCallable[_task_list_pb2.ListTraceEventsRequest, _task_list_pb2.ListTraceEventsResponse]
+    """Every event of a trace: the whole chain over services and tasks (Q-3).
+
+    Role: any service of the scope. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
+    """
+    GetStatusDefinition: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.GetStatusDefinitionRequest, _definitions_pb2.GetStatusDefinitionResponse]
+    """The business statuses that tasks are bound to, for pages that show them (L-5).
+
+    Readable by services of the scope and by people of the tenant. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE.
+    """
 
 @_typing.type_check_only
 class QueryServiceAsyncStub(QueryServiceStub):
@@ -64,6 +109,49 @@ class QueryServiceAsyncStub(QueryServiceStub):
 
     `window_cleaned` says that events after the asked version have been removed already: show the snapshot instead.
     Reasons: TASK_NOT_FOUND, INVALID_ARGUMENT (limit); UNAVAILABLE: ask again.
+    """
+    ListMyTasks: _aio.UnaryUnaryMultiCallable[_task_list_pb2.ListMyTasksRequest, _task_list_pb2.ListMyTasksResponse]  # type: ignore[assignment]
+    """The tasks that a person may see, the newest first: their own and those granted to them, a project or a role.
+
+    A task that is visible throughout appears in exactly one page, whatever is written meanwhile. Tasks created at the
+    same moment stand in the order of their ids: those of one CreateWorkflow in the order in which they were given.
+    Role: user. Reasons: INVALID_ARGUMENT (limit, filter, a cursor of another query, a person of more than 500 projects
+    and roles); UNAVAILABLE: ask again.
+    """
+    GetWorkflow: _aio.UnaryUnaryMultiCallable[_query_service_pb2.GetWorkflowRequest, _query_service_pb2.GetWorkflowResponse]  # type: ignore[assignment]
+    """One workflow with the aggregate of the tasks that the reader may see (L-7, P-4).
+
+    Reasons: WORKFLOW_NOT_FOUND; UNAVAILABLE: ask again.
+    """
+    ListWorkflowTasks: _aio.UnaryUnaryMultiCallable[_task_list_pb2.ListWorkflowTasksRequest, _task_list_pb2.ListWorkflowTasksResponse]  # type: ignore[assignment]
+    """The tasks of a workflow that the reader may see, the oldest first, with the promise of ListMyTasks.
+
+    Reasons: WORKFLOW_NOT_FOUND, INVALID_ARGUMENT (limit, filter, a cursor of another query); UNAVAILABLE: ask again.
+    """
+    BatchGetTaskStatus: _aio.UnaryUnaryMultiCallable[_task_list_pb2.BatchGetTaskStatusRequest, _task_list_pb2.BatchGetTaskStatusResponse]  # type: ignore[assignment]
+    """The statuses of many tasks at once; of those that the caller knows already only the id.
+
+    Reasons: INVALID_ARGUMENT (1–100 ids, each once); UNAVAILABLE: ask again.
+    """
+    LookupExternalRef: _aio.UnaryUnaryMultiCallable[_task_list_pb2.LookupExternalRefRequest, _task_list_pb2.LookupExternalRefResponse]  # type: ignore[assignment]
+    """The task that a number of another system names (ID-5).
+
+    Reasons: TASK_NOT_FOUND; UNAVAILABLE: ask again.
+    """
+    LookupEvent: _aio.UnaryUnaryMultiCallable[_task_list_pb2.LookupEventRequest, _task_list_pb2.LookupEventResponse]  # type: ignore[assignment]
+    """An event by its id, with the version that it made and that version's notifications (Q-3).
+
+    Role: any service of the scope. An unknown event gives an empty list. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
+    """
+    ListTraceEvents: _aio.UnaryUnaryMultiCallable[_task_list_pb2.ListTraceEventsRequest, _task_list_pb2.ListTraceEventsResponse]  # type: ignore[assignment]
+    """Every event of a trace: the whole chain over services and tasks (Q-3).
+
+    Role: any service of the scope. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
+    """
+    GetStatusDefinition: _aio.UnaryUnaryMultiCallable[_definitions_pb2.GetStatusDefinitionRequest, _definitions_pb2.GetStatusDefinitionResponse]  # type: ignore[assignment]
+    """The business statuses that tasks are bound to, for pages that show them (L-5).
+
+    Readable by services of the scope and by people of the tenant. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE.
     """
 
 class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -92,6 +180,97 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
 
         `window_cleaned` says that events after the asked version have been removed already: show the snapshot instead.
         Reasons: TASK_NOT_FOUND, INVALID_ARGUMENT (limit); UNAVAILABLE: ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def ListMyTasks(
+        self,
+        request: _task_list_pb2.ListMyTasksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_list_pb2.ListMyTasksResponse, _abc.Awaitable[_task_list_pb2.ListMyTasksResponse]]:
+        """The tasks that a person may see, the newest first: their own and those granted to them, a project or a role.
+
+        A task that is visible throughout appears in exactly one page, whatever is written meanwhile. Tasks created at the
+        same moment stand in the order of their ids: those of one CreateWorkflow in the order in which they were given.
+        Role: user. Reasons: INVALID_ARGUMENT (limit, filter, a cursor of another query, a person of more than 500 projects
+        and roles); UNAVAILABLE: ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def GetWorkflow(
+        self,
+        request: _query_service_pb2.GetWorkflowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_query_service_pb2.GetWorkflowResponse, _abc.Awaitable[_query_service_pb2.GetWorkflowResponse]]:
+        """One workflow with the aggregate of the tasks that the reader may see (L-7, P-4).
+
+        Reasons: WORKFLOW_NOT_FOUND; UNAVAILABLE: ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def ListWorkflowTasks(
+        self,
+        request: _task_list_pb2.ListWorkflowTasksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_list_pb2.ListWorkflowTasksResponse, _abc.Awaitable[_task_list_pb2.ListWorkflowTasksResponse]]:
+        """The tasks of a workflow that the reader may see, the oldest first, with the promise of ListMyTasks.
+
+        Reasons: WORKFLOW_NOT_FOUND, INVALID_ARGUMENT (limit, filter, a cursor of another query); UNAVAILABLE: ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def BatchGetTaskStatus(
+        self,
+        request: _task_list_pb2.BatchGetTaskStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_list_pb2.BatchGetTaskStatusResponse, _abc.Awaitable[_task_list_pb2.BatchGetTaskStatusResponse]]:
+        """The statuses of many tasks at once; of those that the caller knows already only the id.
+
+        Reasons: INVALID_ARGUMENT (1–100 ids, each once); UNAVAILABLE: ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def LookupExternalRef(
+        self,
+        request: _task_list_pb2.LookupExternalRefRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_list_pb2.LookupExternalRefResponse, _abc.Awaitable[_task_list_pb2.LookupExternalRefResponse]]:
+        """The task that a number of another system names (ID-5).
+
+        Reasons: TASK_NOT_FOUND; UNAVAILABLE: ask again.
+        """
+
+    @_abc_1.abstractmethod
+    def LookupEvent(
+        self,
+        request: _task_list_pb2.LookupEventRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_list_pb2.LookupEventResponse, _abc.Awaitable[_task_list_pb2.LookupEventResponse]]:
+        """An event by its id, with the version that it made and that version's notifications (Q-3).
+
+        Role: any service of the scope. An unknown event gives an empty list. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTraceEvents(
+        self,
+        request: _task_list_pb2.ListTraceEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_list_pb2.ListTraceEventsResponse, _abc.Awaitable[_task_list_pb2.ListTraceEventsResponse]]:
+        """Every event of a trace: the whole chain over services and tasks (Q-3).
+
+        Role: any service of the scope. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def GetStatusDefinition(
+        self,
+        request: _definitions_pb2.GetStatusDefinitionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.GetStatusDefinitionResponse, _abc.Awaitable[_definitions_pb2.GetStatusDefinitionResponse]]:
+        """The business statuses that tasks are bound to, for pages that show them (L-5).
+
+        Readable by services of the scope and by people of the tenant. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE.
         """
 
 def add_QueryServiceServicer_to_server(servicer: QueryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

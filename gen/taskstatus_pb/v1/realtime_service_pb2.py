@@ -26,7 +26,7 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$taskstatus/v1/realtime_service.proto\x12\rtaskstatus.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11GetSessionRequest\"w\n\x12GetSessionResponse\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cuser_channel\x18\x04 \x01(\t\"1\n\x1e\x43reateSubscriptionTokenRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\"r\n\x1f\x43reateSubscriptionTokenResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0f\n\x07\x63hannel\x18\x02 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\xf2\x02\n\x0fRealtimeService\x12\x8c\x01\n\nGetSession\x12 .taskstatus.v1.GetSessionRequest\x1a!.taskstatus.v1.GetSessionResponse\"9\x82\xd3\xe4\x93\x02\x33\x12\x18/api/v1/realtime/sessionZ\x17\x12\x15/api/realtime/session\x12\xcf\x01\n\x17\x43reateSubscriptionToken\x12-.taskstatus.v1.CreateSubscriptionTokenRequest\x1a..taskstatus.v1.CreateSubscriptionTokenResponse\"U\x82\xd3\xe4\x93\x02O\"#/api/v1/realtime/subscription-token:\x01*Z%\" /api/realtime/subscription-token:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$taskstatus/v1/realtime_service.proto\x12\rtaskstatus.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11GetSessionRequest\"w\n\x12GetSessionResponse\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cuser_channel\x18\x04 \x01(\t\"F\n\x1e\x43reateSubscriptionTokenRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x13\n\x0bworkflow_id\x18\x02 \x01(\t\"r\n\x1f\x43reateSubscriptionTokenResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0f\n\x07\x63hannel\x18\x02 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\xf2\x02\n\x0fRealtimeService\x12\x8c\x01\n\nGetSession\x12 .taskstatus.v1.GetSessionRequest\x1a!.taskstatus.v1.GetSessionResponse\"9\x82\xd3\xe4\x93\x02\x33\x12\x18/api/v1/realtime/sessionZ\x17\x12\x15/api/realtime/session\x12\xcf\x01\n\x17\x43reateSubscriptionToken\x12-.taskstatus.v1.CreateSubscriptionTokenRequest\x1a..taskstatus.v1.CreateSubscriptionTokenResponse\"U\x82\xd3\xe4\x93\x02O\"#/api/v1/realtime/subscription-token:\x01*Z%\" /api/realtime/subscription-token:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,9 +42,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSESSIONRESPONSE']._serialized_start=139
   _globals['_GETSESSIONRESPONSE']._serialized_end=258
   _globals['_CREATESUBSCRIPTIONTOKENREQUEST']._serialized_start=260
-  _globals['_CREATESUBSCRIPTIONTOKENREQUEST']._serialized_end=309
-  _globals['_CREATESUBSCRIPTIONTOKENRESPONSE']._serialized_start=311
-  _globals['_CREATESUBSCRIPTIONTOKENRESPONSE']._serialized_end=425
-  _globals['_REALTIMESERVICE']._serialized_start=428
-  _globals['_REALTIMESERVICE']._serialized_end=798
+  _globals['_CREATESUBSCRIPTIONTOKENREQUEST']._serialized_end=330
+  _globals['_CREATESUBSCRIPTIONTOKENRESPONSE']._serialized_start=332
+  _globals['_CREATESUBSCRIPTIONTOKENRESPONSE']._serialized_end=446
+  _globals['_REALTIMESERVICE']._serialized_start=449
+  _globals['_REALTIMESERVICE']._serialized_end=819
 # @@protoc_insertion_point(module_scope)

@@ -63,9 +63,10 @@ class RealtimeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateSubscriptionToken(self, request, context):
-        """A subscription token for one task's detail channel, after checking the caller's access again (A-2).
+        """A subscription token for one task's detail channel, or for one workflow's summary channel, after checking the
+        caller's access again (A-2).
 
-        Reasons: TASK_NOT_FOUND, also without VIEW; UNAVAILABLE: ask again.
+        Reasons: TASK_NOT_FOUND and WORKFLOW_NOT_FOUND, also without VIEW; INVALID_ARGUMENT; UNAVAILABLE: ask again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

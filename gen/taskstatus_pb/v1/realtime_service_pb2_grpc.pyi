@@ -41,9 +41,10 @@ class RealtimeServiceStub:
     Reasons: UNAUTHENTICATED, TOKEN_EXPIRED: sign in again.
     """
     CreateSubscriptionToken: _grpc.UnaryUnaryMultiCallable[_realtime_service_pb2.CreateSubscriptionTokenRequest, _realtime_service_pb2.CreateSubscriptionTokenResponse]
-    """A subscription token for one task's detail channel, after checking the caller's access again (A-2).
+    """A subscription token for one task's detail channel, or for one workflow's summary channel, after checking the
+    caller's access again (A-2).
 
-    Reasons: TASK_NOT_FOUND, also without VIEW; UNAVAILABLE: ask again.
+    Reasons: TASK_NOT_FOUND and WORKFLOW_NOT_FOUND, also without VIEW; INVALID_ARGUMENT; UNAVAILABLE: ask again.
     """
 
 @_typing.type_check_only
@@ -59,9 +60,10 @@ class RealtimeServiceAsyncStub(RealtimeServiceStub):
     Reasons: UNAUTHENTICATED, TOKEN_EXPIRED: sign in again.
     """
     CreateSubscriptionToken: _aio.UnaryUnaryMultiCallable[_realtime_service_pb2.CreateSubscriptionTokenRequest, _realtime_service_pb2.CreateSubscriptionTokenResponse]  # type: ignore[assignment]
-    """A subscription token for one task's detail channel, after checking the caller's access again (A-2).
+    """A subscription token for one task's detail channel, or for one workflow's summary channel, after checking the
+    caller's access again (A-2).
 
-    Reasons: TASK_NOT_FOUND, also without VIEW; UNAVAILABLE: ask again.
+    Reasons: TASK_NOT_FOUND and WORKFLOW_NOT_FOUND, also without VIEW; INVALID_ARGUMENT; UNAVAILABLE: ask again.
     """
 
 class RealtimeServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -86,9 +88,10 @@ class RealtimeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _realtime_service_pb2.CreateSubscriptionTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_realtime_service_pb2.CreateSubscriptionTokenResponse, _abc.Awaitable[_realtime_service_pb2.CreateSubscriptionTokenResponse]]:
-        """A subscription token for one task's detail channel, after checking the caller's access again (A-2).
+        """A subscription token for one task's detail channel, or for one workflow's summary channel, after checking the
+        caller's access again (A-2).
 
-        Reasons: TASK_NOT_FOUND, also without VIEW; UNAVAILABLE: ask again.
+        Reasons: TASK_NOT_FOUND and WORKFLOW_NOT_FOUND, also without VIEW; INVALID_ARGUMENT; UNAVAILABLE: ask again.
         """
 
 def add_RealtimeServiceServicer_to_server(servicer: RealtimeServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

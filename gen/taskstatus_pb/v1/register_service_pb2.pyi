@@ -10,6 +10,8 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from taskstatus_pb.v1 import common_pb2 as _common_pb2
+from taskstatus_pb.v1 import task_commands_pb2 as _task_commands_pb2
+from taskstatus_pb.v1 import workflow_pb2 as _workflow_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -176,6 +178,17 @@ class TaskSpec(_message.Message):
     POLICY_EXECUTORS_FIELD_NUMBER: _builtins.int
     GRANTS_FIELD_NUMBER: _builtins.int
     SENSITIVE_FIELD_NUMBER: _builtins.int
+    REGISTRATION_MODE_FIELD_NUMBER: _builtins.int
+    DYNAMIC_REGISTRATION_FIELD_NUMBER: _builtins.int
+    STATUS_DEFINITION_VERSION_FIELD_NUMBER: _builtins.int
+    OPERATION_DEFINITION_VERSION_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    PARENT_TASK_ID_FIELD_NUMBER: _builtins.int
+    EXTERNAL_REFS_FIELD_NUMBER: _builtins.int
+    BILLING_ACCOUNT_ID_FIELD_NUMBER: _builtins.int
+    RETENTION_POLICY_ID_FIELD_NUMBER: _builtins.int
+    DATA_CLASSIFICATION_FIELD_NUMBER: _builtins.int
+    MAX_RUN_SECONDS_FIELD_NUMBER: _builtins.int
     client_task_key: _builtins.str
     """Idempotency key within the workflow; at most 128 characters."""
     title: _builtins.str
@@ -192,6 +205,26 @@ class TaskSpec(_message.Message):
     """Who alone may report the task's own events; missing: the workflow's."""
     sensitive: _builtins.bool
     """True: the workflow's grants do not apply to this task (P-4)."""
+    registration_mode: _common_pb2.RegistrationMode.ValueType
+    """Which steps it may have (R-2)."""
+    status_definition_version: _builtins.int
+    """With `task_type`: the version of its status definition; 0: the newest, or the generic statuses."""
+    operation_definition_version: _builtins.int
+    """With `task_type`: the newest version of the type's operation definitions; 0: the newest published."""
+    batch_id: _builtins.str
+    """A batch that it belongs to; only relates (ID-5)."""
+    parent_task_id: _builtins.str
+    """The task that caused it, of the same tenant and scope; only relates."""
+    billing_account_id: _builtins.str
+    """Fixed label: who pays."""
+    retention_policy_id: _builtins.str
+    """Fixed label: how long it is kept."""
+    data_classification: _builtins.str
+    """Fixed label: how sensitive its data is."""
+    max_run_seconds: _builtins.int
+    """After so many seconds of one run, from its start, the task is listed as stuck work and counted, never failed (H-8);
+    0: never, at most 31,622,400 (366 days).
+    """
     @_builtins.property
     def known_steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepSpec]:
         """Steps known now; may be empty (R-2)."""
@@ -203,6 +236,14 @@ class TaskSpec(_message.Message):
     @_builtins.property
     def grants(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
         """The task's own grants; they replace the workflow's when `sensitive` is set, and add to them otherwise."""
+
+    @_builtins.property
+    def dynamic_registration(self) -> Global___DynamicRegistrationPolicy:
+        """Bounds of its dynamic steps (R-5); missing: the service's own."""
+
+    @_builtins.property
+    def external_refs(self) -> _containers.RepeatedCompositeFieldContainer[_task_commands_pb2.ExternalRef]:
+        """Numbers of other systems that name it; at most 20."""
 
     def __init__(
         self,
@@ -218,14 +259,73 @@ class TaskSpec(_message.Message):
         policy_executors: _abc.Iterable[_builtins.str] | None = ...,
         grants: _abc.Iterable[Global___AccessGrant] | None = ...,
         sensitive: _builtins.bool = ...,
+        registration_mode: _common_pb2.RegistrationMode.ValueType = ...,
+        dynamic_registration: Global___DynamicRegistrationPolicy | None = ...,
+        status_definition_version: _builtins.int = ...,
+        operation_definition_version: _builtins.int = ...,
+        batch_id: _builtins.str = ...,
+        parent_task_id: _builtins.str = ...,
+        external_refs: _abc.Iterable[_task_commands_pb2.ExternalRef] | None = ...,
+        billing_account_id: _builtins.str = ...,
+        retention_policy_id: _builtins.str = ...,
+        data_classification: _builtins.str = ...,
+        max_run_seconds: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dynamic_registration", b"dynamic_registration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_task_key", b"client_task_key", "coordinator_producer", b"coordinator_producer", "grants", b"grants", "input_ref", b"input_ref", "known_steps", b"known_steps", "policy_executors", b"policy_executors", "priority", b"priority", "product_id", b"product_id", "sensitive", b"sensitive", "task_type", b"task_type", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "billing_account_id", b"billing_account_id", "client_task_key", b"client_task_key", "coordinator_producer", b"coordinator_producer", "data_classification", b"data_classification", "dynamic_registration", b"dynamic_registration", "external_refs", b"external_refs", "grants", b"grants", "input_ref", b"input_ref", "known_steps", b"known_steps", "max_run_seconds", b"max_run_seconds", "operation_definition_version", b"operation_definition_version", "parent_task_id", b"parent_task_id", "policy_executors", b"policy_executors", "priority", b"priority", "product_id", b"product_id", "registration_mode", b"registration_mode", "retention_policy_id", b"retention_policy_id", "sensitive", b"sensitive", "status_definition_version", b"status_definition_version", "task_type", b"task_type", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TaskSpec: _TypeAlias = TaskSpec  # noqa: Y015
+
+@_typing.final
+class DynamicRegistrationPolicy(_message.Message):
+    """Bounds of a task's dynamic steps in one run (R-5). 0 or empty: the service's own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOWED_PARENT_OPERATIONS_FIELD_NUMBER: _builtins.int
+    ALLOWED_CHILD_OPERATIONS_FIELD_NUMBER: _builtins.int
+    MAX_DYNAMIC_STEPS_FIELD_NUMBER: _builtins.int
+    MAX_DEPTH_FIELD_NUMBER: _builtins.int
+    MAX_PARALLEL_EXECUTIONS_FIELD_NUMBER: _builtins.int
+    MAX_REGISTRATIONS_PER_MINUTE_FIELD_NUMBER: _builtins.int
+    max_dynamic_steps: _builtins.int
+    """How many dynamic steps; at most 10,000."""
+    max_depth: _builtins.int
+    """How deep children may lie below children; at most 16."""
+    max_parallel_executions: _builtins.int
+    """How many of their executions may be open at once; at most 1,000."""
+    max_registrations_per_minute: _builtins.int
+    """How many registrations in any 60 seconds; at most 600."""
+    @_builtins.property
+    def allowed_parent_operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Operations whose executions may register children under themselves, such as `AGENT.RUN` or `AGENT.*`. Empty: none
+        may, and the coordinator may name any parent.
+        """
+
+    @_builtins.property
+    def allowed_child_operations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Operations that may be registered, such as `SEARCH.*`. Empty: any."""
+
+    def __init__(
+        self,
+        *,
+        allowed_parent_operations: _abc.Iterable[_builtins.str] | None = ...,
+        allowed_child_operations: _abc.Iterable[_builtins.str] | None = ...,
+        max_dynamic_steps: _builtins.int = ...,
+        max_depth: _builtins.int = ...,
+        max_parallel_executions: _builtins.int = ...,
+        max_registrations_per_minute: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_child_operations", b"allowed_child_operations", "allowed_parent_operations", b"allowed_parent_operations", "max_depth", b"max_depth", "max_dynamic_steps", b"max_dynamic_steps", "max_parallel_executions", b"max_parallel_executions", "max_registrations_per_minute", b"max_registrations_per_minute"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DynamicRegistrationPolicy: _TypeAlias = DynamicRegistrationPolicy  # noqa: Y015
 
 @_typing.final
 class CreateWorkflowRequest(_message.Message):
@@ -241,6 +341,7 @@ class CreateWorkflowRequest(_message.Message):
     COORDINATOR_PRODUCER_FIELD_NUMBER: _builtins.int
     GRANTS_FIELD_NUMBER: _builtins.int
     INITIAL_TASKS_FIELD_NUMBER: _builtins.int
+    AGGREGATION_POLICY_FIELD_NUMBER: _builtins.int
     command_id: _builtins.str
     """Identifies this command; at most 64 characters."""
     client_workflow_key: _builtins.str
@@ -253,6 +354,8 @@ class CreateWorkflowRequest(_message.Message):
     """Optional type; at most 128 characters."""
     coordinator_producer: _builtins.str
     """Who alone may report task events and activate steps; missing: the caller."""
+    aggregation_policy: _workflow_pb2.AggregationPolicy.ValueType
+    """How its status follows from its tasks."""
     @_builtins.property
     def grants(self) -> _containers.RepeatedCompositeFieldContainer[Global___AccessGrant]:
         """Grants that every task of the workflow receives unless it is sensitive."""
@@ -272,10 +375,11 @@ class CreateWorkflowRequest(_message.Message):
         coordinator_producer: _builtins.str = ...,
         grants: _abc.Iterable[Global___AccessGrant] | None = ...,
         initial_tasks: _abc.Iterable[Global___TaskSpec] | None = ...,
+        aggregation_policy: _workflow_pb2.AggregationPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_workflow_key", b"client_workflow_key", "command_id", b"command_id", "coordinator_producer", b"coordinator_producer", "grants", b"grants", "initial_tasks", b"initial_tasks", "owner_id", b"owner_id", "title", b"title", "workflow_type", b"workflow_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aggregation_policy", b"aggregation_policy", "client_workflow_key", b"client_workflow_key", "command_id", b"command_id", "coordinator_producer", b"coordinator_producer", "grants", b"grants", "initial_tasks", b"initial_tasks", "owner_id", b"owner_id", "title", b"title", "workflow_type", b"workflow_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -515,6 +619,8 @@ class RegisterExecutionRequest(_message.Message):
     HEARTBEAT_TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
     MAX_RUN_SECONDS_FIELD_NUMBER: _builtins.int
     TASK_ATTEMPT_FIELD_NUMBER: _builtins.int
+    PARENT_EXECUTION_TOKEN_FIELD_NUMBER: _builtins.int
+    PARENT_EXECUTION_HANDLE_FIELD_NUMBER: _builtins.int
     command_id: _builtins.str
     """Identifies this command; at most 64 characters."""
     task_id: _builtins.str
@@ -543,6 +649,10 @@ class RegisterExecutionRequest(_message.Message):
     """After how many seconds of running it counts as stuck; 0: never."""
     task_attempt: _builtins.int
     """The run meant; 0: the current one."""
+    parent_execution_token: _builtins.str
+    """Worker: the token of the parent execution, or leave empty and give the handle."""
+    parent_execution_handle: _builtins.str
+    """Worker: the handle of the parent execution."""
     def __init__(
         self,
         *,
@@ -560,10 +670,12 @@ class RegisterExecutionRequest(_message.Message):
         heartbeat_timeout_seconds: _builtins.int = ...,
         max_run_seconds: _builtins.int = ...,
         task_attempt: _builtins.int = ...,
+        parent_execution_token: _builtins.str = ...,
+        parent_execution_handle: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_step_key", b"client_step_key", "command_id", b"command_id", "display_name", b"display_name", "failure_policy", b"failure_policy", "heartbeat_interval_seconds", b"heartbeat_interval_seconds", "heartbeat_timeout_seconds", b"heartbeat_timeout_seconds", "input_ref", b"input_ref", "max_run_seconds", b"max_run_seconds", "operation_code", b"operation_code", "parent_execution_id", b"parent_execution_id", "producer_id", b"producer_id", "step_attempt", b"step_attempt", "task_attempt", b"task_attempt", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_step_key", b"client_step_key", "command_id", b"command_id", "display_name", b"display_name", "failure_policy", b"failure_policy", "heartbeat_interval_seconds", b"heartbeat_interval_seconds", "heartbeat_timeout_seconds", b"heartbeat_timeout_seconds", "input_ref", b"input_ref", "max_run_seconds", b"max_run_seconds", "operation_code", b"operation_code", "parent_execution_handle", b"parent_execution_handle", "parent_execution_id", b"parent_execution_id", "parent_execution_token", b"parent_execution_token", "producer_id", b"producer_id", "step_attempt", b"step_attempt", "task_attempt", b"task_attempt", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

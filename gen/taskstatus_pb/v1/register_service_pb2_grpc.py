@@ -4,6 +4,8 @@ import grpc
 import warnings
 
 from taskstatus_pb.v1 import register_service_pb2 as taskstatus_dot_v1_dot_register__service__pb2
+from taskstatus_pb.v1 import task_commands_pb2 as taskstatus_dot_v1_dot_task__commands__pb2
+from taskstatus_pb.v1 import workflow_pb2 as taskstatus_dot_v1_dot_workflow__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -63,6 +65,41 @@ class RegisterServiceStub(object):
                 request_serializer=taskstatus_dot_v1_dot_register__service__pb2.RenewExecutionRequest.SerializeToString,
                 response_deserializer=taskstatus_dot_v1_dot_register__service__pb2.RenewExecutionResponse.FromString,
                 _registered_method=True)
+        self.RequestCancel = channel.unary_unary(
+                '/taskstatus.v1.RegisterService/RequestCancel',
+                request_serializer=taskstatus_dot_v1_dot_task__commands__pb2.RequestCancelRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.RequestCancelResponse.FromString,
+                _registered_method=True)
+        self.RerunTask = channel.unary_unary(
+                '/taskstatus.v1.RegisterService/RerunTask',
+                request_serializer=taskstatus_dot_v1_dot_task__commands__pb2.RerunTaskRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.RerunTaskResponse.FromString,
+                _registered_method=True)
+        self.ClassifyTask = channel.unary_unary(
+                '/taskstatus.v1.RegisterService/ClassifyTask',
+                request_serializer=taskstatus_dot_v1_dot_task__commands__pb2.ClassifyTaskRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.ClassifyTaskResponse.FromString,
+                _registered_method=True)
+        self.UpdateTaskMetadata = channel.unary_unary(
+                '/taskstatus.v1.RegisterService/UpdateTaskMetadata',
+                request_serializer=taskstatus_dot_v1_dot_task__commands__pb2.UpdateTaskMetadataRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.UpdateTaskMetadataResponse.FromString,
+                _registered_method=True)
+        self.AttachExternalRef = channel.unary_unary(
+                '/taskstatus.v1.RegisterService/AttachExternalRef',
+                request_serializer=taskstatus_dot_v1_dot_task__commands__pb2.AttachExternalRefRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.AttachExternalRefResponse.FromString,
+                _registered_method=True)
+        self.RevokeExecution = channel.unary_unary(
+                '/taskstatus.v1.RegisterService/RevokeExecution',
+                request_serializer=taskstatus_dot_v1_dot_task__commands__pb2.RevokeExecutionRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.RevokeExecutionResponse.FromString,
+                _registered_method=True)
+        self.UpdateWorkflow = channel.unary_unary(
+                '/taskstatus.v1.RegisterService/UpdateWorkflow',
+                request_serializer=taskstatus_dot_v1_dot_workflow__pb2.UpdateWorkflowRequest.SerializeToString,
+                response_deserializer=taskstatus_dot_v1_dot_workflow__pb2.UpdateWorkflowResponse.FromString,
+                _registered_method=True)
 
 
 class RegisterServiceServicer(object):
@@ -76,7 +113,9 @@ class RegisterServiceServicer(object):
         """Creates a workflow with its first tasks, their steps, grants and notifications in one transaction (R-1).
 
         Idempotent by (tenant, scope, `client_workflow_key`). Roles: business, coordinator.
-        Reasons: IDEMPOTENCY_CONFLICT, when the key exists with other content: read the existing workflow or choose a key.
+        Reasons: IDEMPOTENCY_CONFLICT, when the key exists with other content (read the existing workflow or choose a key),
+        or when an external reference names another task; DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE (retired);
+        TASK_NOT_FOUND (parent).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -86,7 +125,7 @@ class RegisterServiceServicer(object):
         """Adds one independent task to a workflow (ID-3).
 
         Idempotent by (workflow, `client_task_key`). Roles: business, coordinator.
-        Reasons: WORKFLOW_NOT_FOUND (also another tenant's), IDEMPOTENCY_CONFLICT.
+        Reasons: WORKFLOW_NOT_FOUND (also another tenant's), IDEMPOTENCY_CONFLICT, and as CreateWorkflow for its task.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,9 +148,12 @@ class RegisterServiceServicer(object):
         """Registers an execution of a step that was not known at creation; the step is `dyn_` + `client_step_key` (R-4).
 
         Writes an EXECUTION_REGISTERED event and a version. Idempotent by (task, run, step, attempt).
-        Role: coordinator; the task's recorded coordinator only.
-        Reasons: TASK_NOT_FOUND, IDEMPOTENCY_CONFLICT, TRANSITION_NOT_ALLOWED, STALE_ATTEMPT (FAILED_PRECONDITION), TERMINAL, and
-        EXECUTION_NOT_FOUND when the parent is not an execution of this task's current run.
+        Roles: coordinator (the task's recorded one only); worker with the credential of a running execution that may
+        register children, which then is the parent.
+        Reasons: TASK_NOT_FOUND, IDEMPOTENCY_CONFLICT, STALE_ATTEMPT (FAILED_PRECONDITION), TERMINAL;
+        TRANSITION_NOT_ALLOWED, also where the task's manifest is fixed; DYNAMIC_LIMIT_REACHED with RetryInfo where waiting
+        helps; PERMISSION_DENIED where the policy does not allow the parent or the child's operation; EXECUTION_NOT_FOUND
+        when the parent is not an execution of this task's current run; of a worker's credential what ReportEvent answers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,6 +165,78 @@ class RegisterServiceServicer(object):
         Roles: worker with the execution's own token (a genuine expired one will do) or handle; the task's recorded
         coordinator without one. Reasons: EXECUTION_NOT_FOUND, PRODUCER_MISMATCH, TOKEN_MISMATCH, TOKEN_REVOKED;
         STALE_ATTEMPT and TERMINAL (FAILED_PRECONDITION) when the execution is no longer current: stop working.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequestCancel(self, request, context):
+        """Asks for a task's cancellation: CANCELLING until somebody confirms it (L-1).
+
+        Workers see `cancel_requested` in their next answer. Asked again, nothing changes.
+        Roles: coordinator (the task's recorded one); a person with OPERATE.
+        Reasons: TASK_NOT_FOUND, NOT_CANCELLABLE when it has ended, IDEMPOTENCY_CONFLICT, PERMISSION_DENIED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RerunTask(self, request, context):
+        """Opens a new run of an ended task, with a frozen copy of its manifest and its input (R-7).
+
+        The earlier run keeps its status, result, reason and times. Dynamic steps are not copied: they register again.
+        Roles: coordinator (the task's recorded one); a person with OPERATE, who cannot skip steps.
+        Reasons: TASK_NOT_FOUND, TRANSITION_NOT_ALLOWED while it has not ended, STALE_ATTEMPT (FAILED_PRECONDITION) when
+        another run is current, INVALID_ARGUMENT (a skipped step without a result), IDEMPOTENCY_CONFLICT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClassifyTask(self, request, context):
+        """Gives a task its type and binds its definitions, once and for good (R-8).
+
+        Role: coordinator; the task's recorded one. Reasons: TASK_NOT_FOUND, ALREADY_CLASSIFIED, VERSION_MISMATCH (read the
+        task again), DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE when the version is retired or has no room for the
+        task's present status, TERMINAL, IDEMPOTENCY_CONFLICT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateTaskMetadata(self, request, context):
+        """Changes label, title or priority; audited, and shown as TASK_METADATA_UPDATED (R-8). Also of an ended task.
+
+        Role: coordinator; the task's recorded one. Reasons: TASK_NOT_FOUND, VERSION_MISMATCH, IDEMPOTENCY_CONFLICT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AttachExternalRef(self, request, context):
+        """Makes a number of another system name this task (ID-5).
+
+        Roles: business, coordinator. Reasons: TASK_NOT_FOUND; IDEMPOTENCY_CONFLICT when the number names another task;
+        INVALID_ARGUMENT beyond 20 numbers of one task.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeExecution(self, request, context):
+        """Makes every credential of an execution worthless at once (R-11). The execution itself goes on to exist.
+
+        Roles: coordinator (the task's recorded one), admin. Reasons: EXECUTION_NOT_FOUND; STALE_ATTEMPT and TERMINAL
+        (FAILED_PRECONDITION) when it is no longer current; IDEMPOTENCY_CONFLICT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateWorkflow(self, request, context):
+        """Changes a workflow's title, or rules on its status (L-7). Never touches its tasks.
+
+        Role: coordinator; the workflow's recorded one. Reasons: WORKFLOW_NOT_FOUND, VERSION_MISMATCH, IDEMPOTENCY_CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -155,6 +269,41 @@ def add_RegisterServiceServicer_to_server(servicer, server):
                     servicer.RenewExecution,
                     request_deserializer=taskstatus_dot_v1_dot_register__service__pb2.RenewExecutionRequest.FromString,
                     response_serializer=taskstatus_dot_v1_dot_register__service__pb2.RenewExecutionResponse.SerializeToString,
+            ),
+            'RequestCancel': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestCancel,
+                    request_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.RequestCancelRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__commands__pb2.RequestCancelResponse.SerializeToString,
+            ),
+            'RerunTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.RerunTask,
+                    request_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.RerunTaskRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__commands__pb2.RerunTaskResponse.SerializeToString,
+            ),
+            'ClassifyTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClassifyTask,
+                    request_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.ClassifyTaskRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__commands__pb2.ClassifyTaskResponse.SerializeToString,
+            ),
+            'UpdateTaskMetadata': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateTaskMetadata,
+                    request_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.UpdateTaskMetadataRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__commands__pb2.UpdateTaskMetadataResponse.SerializeToString,
+            ),
+            'AttachExternalRef': grpc.unary_unary_rpc_method_handler(
+                    servicer.AttachExternalRef,
+                    request_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.AttachExternalRefRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__commands__pb2.AttachExternalRefResponse.SerializeToString,
+            ),
+            'RevokeExecution': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeExecution,
+                    request_deserializer=taskstatus_dot_v1_dot_task__commands__pb2.RevokeExecutionRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_task__commands__pb2.RevokeExecutionResponse.SerializeToString,
+            ),
+            'UpdateWorkflow': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateWorkflow,
+                    request_deserializer=taskstatus_dot_v1_dot_workflow__pb2.UpdateWorkflowRequest.FromString,
+                    response_serializer=taskstatus_dot_v1_dot_workflow__pb2.UpdateWorkflowResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -296,6 +445,195 @@ class RegisterService(object):
             '/taskstatus.v1.RegisterService/RenewExecution',
             taskstatus_dot_v1_dot_register__service__pb2.RenewExecutionRequest.SerializeToString,
             taskstatus_dot_v1_dot_register__service__pb2.RenewExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestCancel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.RegisterService/RequestCancel',
+            taskstatus_dot_v1_dot_task__commands__pb2.RequestCancelRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__commands__pb2.RequestCancelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RerunTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.RegisterService/RerunTask',
+            taskstatus_dot_v1_dot_task__commands__pb2.RerunTaskRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__commands__pb2.RerunTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClassifyTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.RegisterService/ClassifyTask',
+            taskstatus_dot_v1_dot_task__commands__pb2.ClassifyTaskRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__commands__pb2.ClassifyTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateTaskMetadata(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.RegisterService/UpdateTaskMetadata',
+            taskstatus_dot_v1_dot_task__commands__pb2.UpdateTaskMetadataRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__commands__pb2.UpdateTaskMetadataResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AttachExternalRef(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.RegisterService/AttachExternalRef',
+            taskstatus_dot_v1_dot_task__commands__pb2.AttachExternalRefRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__commands__pb2.AttachExternalRefResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeExecution(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.RegisterService/RevokeExecution',
+            taskstatus_dot_v1_dot_task__commands__pb2.RevokeExecutionRequest.SerializeToString,
+            taskstatus_dot_v1_dot_task__commands__pb2.RevokeExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateWorkflow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskstatus.v1.RegisterService/UpdateWorkflow',
+            taskstatus_dot_v1_dot_workflow__pb2.UpdateWorkflowRequest.SerializeToString,
+            taskstatus_dot_v1_dot_workflow__pb2.UpdateWorkflowResponse.FromString,
             options,
             channel_credentials,
             insecure,

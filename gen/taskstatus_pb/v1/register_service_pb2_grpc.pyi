@@ -6,6 +6,8 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from taskstatus_pb.v1 import register_service_pb2 as _register_service_pb2
+from taskstatus_pb.v1 import task_commands_pb2 as _task_commands_pb2
+from taskstatus_pb.v1 import workflow_pb2 as _workflow_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -41,13 +43,15 @@ class RegisterServiceStub:
     """Creates a workflow with its first tasks, their steps, grants and notifications in one transaction (R-1).
 
     Idempotent by (tenant, scope, `client_workflow_key`). Roles: business, coordinator.
-    Reasons: IDEMPOTENCY_CONFLICT, when the key exists with other content: read the existing workflow or choose a key.
+    Reasons: IDEMPOTENCY_CONFLICT, when the key exists with other content (read the existing workflow or choose a key),
+    or when an external reference names another task; DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE (retired);
+    TASK_NOT_FOUND (parent).
     """
     CreateTask: _grpc.UnaryUnaryMultiCallable[_register_service_pb2.CreateTaskRequest, _register_service_pb2.CreateTaskResponse]
     """Adds one independent task to a workflow (ID-3).
 
     Idempotent by (workflow, `client_task_key`). Roles: business, coordinator.
-    Reasons: WORKFLOW_NOT_FOUND (also another tenant's), IDEMPOTENCY_CONFLICT.
+    Reasons: WORKFLOW_NOT_FOUND (also another tenant's), IDEMPOTENCY_CONFLICT, and as CreateWorkflow for its task.
     """
     ActivateStep: _grpc.UnaryUnaryMultiCallable[_register_service_pb2.ActivateStepRequest, _register_service_pb2.ActivateStepResponse]
     """Gives one attempt of a known step its execution and returns the context for the worker (R-10).
@@ -62,9 +66,12 @@ class RegisterServiceStub:
     """Registers an execution of a step that was not known at creation; the step is `dyn_` + `client_step_key` (R-4).
 
     Writes an EXECUTION_REGISTERED event and a version. Idempotent by (task, run, step, attempt).
-    Role: coordinator; the task's recorded coordinator only.
-    Reasons: TASK_NOT_FOUND, IDEMPOTENCY_CONFLICT, TRANSITION_NOT_ALLOWED, STALE_ATTEMPT (FAILED_PRECONDITION), TERMINAL, and
-    EXECUTION_NOT_FOUND when the parent is not an execution of this task's current run.
+    Roles: coordinator (the task's recorded one only); worker with the credential of a running execution that may
+    register children, which then is the parent.
+    Reasons: TASK_NOT_FOUND, IDEMPOTENCY_CONFLICT, STALE_ATTEMPT (FAILED_PRECONDITION), TERMINAL;
+    TRANSITION_NOT_ALLOWED, also where the task's manifest is fixed; DYNAMIC_LIMIT_REACHED with RetryInfo where waiting
+    helps; PERMISSION_DENIED where the policy does not allow the parent or the child's operation; EXECUTION_NOT_FOUND
+    when the parent is not an execution of this task's current run; of a worker's credential what ReportEvent answers.
     """
     RenewExecution: _grpc.UnaryUnaryMultiCallable[_register_service_pb2.RenewExecutionRequest, _register_service_pb2.RenewExecutionResponse]
     """Gives a live execution its next token (R-11). Writes nothing.
@@ -72,6 +79,50 @@ class RegisterServiceStub:
     Roles: worker with the execution's own token (a genuine expired one will do) or handle; the task's recorded
     coordinator without one. Reasons: EXECUTION_NOT_FOUND, PRODUCER_MISMATCH, TOKEN_MISMATCH, TOKEN_REVOKED;
     STALE_ATTEMPT and TERMINAL (FAILED_PRECONDITION) when the execution is no longer current: stop working.
+    """
+    RequestCancel: _grpc.UnaryUnaryMultiCallable[_task_commands_pb2.RequestCancelRequest, _task_commands_pb2.RequestCancelResponse]
+    """Asks for a task's cancellation: CANCELLING until somebody confirms it (L-1).
+
+    Workers see `cancel_requested` in their next answer. Asked again, nothing changes.
+    Roles: coordinator (the task's recorded one); a person with OPERATE.
+    Reasons: TASK_NOT_FOUND, NOT_CANCELLABLE when it has ended, IDEMPOTENCY_CONFLICT, PERMISSION_DENIED.
+    """
+    RerunTask: _grpc.UnaryUnaryMultiCallable[_task_commands_pb2.RerunTaskRequest, _task_commands_pb2.RerunTaskResponse]
+    """Opens a new run of an ended task, with a frozen copy of its manifest and its input (R-7).
+
+    The earlier run keeps its status, result, reason and times. Dynamic steps are not copied: they register again.
+    Roles: coordinator (the task's recorded one); a person with OPERATE, who cannot skip steps.
+    Reasons: TASK_NOT_FOUND, TRANSITION_NOT_ALLOWED while it has not ended, STALE_ATTEMPT (FAILED_PRECONDITION) when
+    another run is current, INVALID_ARGUMENT (a skipped step without a result), IDEMPOTENCY_CONFLICT.
+    """
+    ClassifyTask: _grpc.UnaryUnaryMultiCallable[_task_commands_pb2.ClassifyTaskRequest, _task_commands_pb2.ClassifyTaskResponse]
+    """Gives a task its type and binds its definitions, once and for good (R-8).
+
+    Role: coordinator; the task's recorded one. Reasons: TASK_NOT_FOUND, ALREADY_CLASSIFIED, VERSION_MISMATCH (read the
+    task again), DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE when the version is retired or has no room for the
+    task's present status, TERMINAL, IDEMPOTENCY_CONFLICT.
+    """
+    UpdateTaskMetadata: _grpc.UnaryUnaryMultiCallable[_task_commands_pb2.UpdateTaskMetadataRequest, _task_commands_pb2.UpdateTaskMetadataResponse]
+    """Changes label, title or priority; audited, and shown as TASK_METADATA_UPDATED (R-8). Also of an ended task.
+
+    Role: coordinator; the task's recorded one. Reasons: TASK_NOT_FOUND, VERSION_MISMATCH, IDEMPOTENCY_CONFLICT.
+    """
+    AttachExternalRef: _grpc.UnaryUnaryMultiCallable[_task_commands_pb2.AttachExternalRefRequest, _task_commands_pb2.AttachExternalRefResponse]
+    """Makes a number of another system name this task (ID-5).
+
+    Roles: business, coordinator. Reasons: TASK_NOT_FOUND; IDEMPOTENCY_CONFLICT when the number names another task;
+    INVALID_ARGUMENT beyond 20 numbers of one task.
+    """
+    RevokeExecution: _grpc.UnaryUnaryMultiCallable[_task_commands_pb2.RevokeExecutionRequest, _task_commands_pb2.RevokeExecutionResponse]
+    """Makes every credential of an execution worthless at once (R-11). The execution itself goes on to exist.
+
+    Roles: coordinator (the task's recorded one), admin. Reasons: EXECUTION_NOT_FOUND; STALE_ATTEMPT and TERMINAL
+    (FAILED_PRECONDITION) when it is no longer current; IDEMPOTENCY_CONFLICT.
+    """
+    UpdateWorkflow: _grpc.UnaryUnaryMultiCallable[_workflow_pb2.UpdateWorkflowRequest, _workflow_pb2.UpdateWorkflowResponse]
+    """Changes a workflow's title, or rules on its status (L-7). Never touches its tasks.
+
+    Role: coordinator; the workflow's recorded one. Reasons: WORKFLOW_NOT_FOUND, VERSION_MISMATCH, IDEMPOTENCY_CONFLICT.
     """
 
 @_typing.type_check_only
@@ -87,13 +138,15 @@ class RegisterServiceAsyncStub(RegisterServiceStub):
     """Creates a workflow with its first tasks, their steps, grants and notifications in one transaction (R-1).
 
     Idempotent by (tenant, scope, `client_workflow_key`). Roles: business, coordinator.
-    Reasons: IDEMPOTENCY_CONFLICT, when the key exists with other content: read the existing workflow or choose a key.
+    Reasons: IDEMPOTENCY_CONFLICT, when the key exists with other content (read the existing workflow or choose a key),
+    or when an external reference names another task; DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE (retired);
+    TASK_NOT_FOUND (parent).
     """
     CreateTask: _aio.UnaryUnaryMultiCallable[_register_service_pb2.CreateTaskRequest, _register_service_pb2.CreateTaskResponse]  # type: ignore[assignment]
     """Adds one independent task to a workflow (ID-3).
 
     Idempotent by (workflow, `client_task_key`). Roles: business, coordinator.
-    Reasons: WORKFLOW_NOT_FOUND (also another tenant's), IDEMPOTENCY_CONFLICT.
+    Reasons: WORKFLOW_NOT_FOUND (also another tenant's), IDEMPOTENCY_CONFLICT, and as CreateWorkflow for its task.
     """
     ActivateStep: _aio.UnaryUnaryMultiCallable[_register_service_pb2.ActivateStepRequest, _register_service_pb2.ActivateStepResponse]  # type: ignore[assignment]
     """Gives one attempt of a known step its execution and returns the context for the worker (R-10).
@@ -108,9 +161,12 @@ class RegisterServiceAsyncStub(RegisterServiceStub):
     """Registers an execution of a step that was not known at creation; the step is `dyn_` + `client_step_key` (R-4).
 
     Writes an EXECUTION_REGISTERED event and a version. Idempotent by (task, run, step, attempt).
-    Role: coordinator; the task's recorded coordinator only.
-    Reasons: TASK_NOT_FOUND, IDEMPOTENCY_CONFLICT, TRANSITION_NOT_ALLOWED, STALE_ATTEMPT (FAILED_PRECONDITION), TERMINAL, and
-    EXECUTION_NOT_FOUND when the parent is not an execution of this task's current run.
+    Roles: coordinator (the task's recorded one only); worker with the credential of a running execution that may
+    register children, which then is the parent.
+    Reasons: TASK_NOT_FOUND, IDEMPOTENCY_CONFLICT, STALE_ATTEMPT (FAILED_PRECONDITION), TERMINAL;
+    TRANSITION_NOT_ALLOWED, also where the task's manifest is fixed; DYNAMIC_LIMIT_REACHED with RetryInfo where waiting
+    helps; PERMISSION_DENIED where the policy does not allow the parent or the child's operation; EXECUTION_NOT_FOUND
+    when the parent is not an execution of this task's current run; of a worker's credential what ReportEvent answers.
     """
     RenewExecution: _aio.UnaryUnaryMultiCallable[_register_service_pb2.RenewExecutionRequest, _register_service_pb2.RenewExecutionResponse]  # type: ignore[assignment]
     """Gives a live execution its next token (R-11). Writes nothing.
@@ -118,6 +174,50 @@ class RegisterServiceAsyncStub(RegisterServiceStub):
     Roles: worker with the execution's own token (a genuine expired one will do) or handle; the task's recorded
     coordinator without one. Reasons: EXECUTION_NOT_FOUND, PRODUCER_MISMATCH, TOKEN_MISMATCH, TOKEN_REVOKED;
     STALE_ATTEMPT and TERMINAL (FAILED_PRECONDITION) when the execution is no longer current: stop working.
+    """
+    RequestCancel: _aio.UnaryUnaryMultiCallable[_task_commands_pb2.RequestCancelRequest, _task_commands_pb2.RequestCancelResponse]  # type: ignore[assignment]
+    """Asks for a task's cancellation: CANCELLING until somebody confirms it (L-1).
+
+    Workers see `cancel_requested` in their next answer. Asked again, nothing changes.
+    Roles: coordinator (the task's recorded one); a person with OPERATE.
+    Reasons: TASK_NOT_FOUND, NOT_CANCELLABLE when it has ended, IDEMPOTENCY_CONFLICT, PERMISSION_DENIED.
+    """
+    RerunTask: _aio.UnaryUnaryMultiCallable[_task_commands_pb2.RerunTaskRequest, _task_commands_pb2.RerunTaskResponse]  # type: ignore[assignment]
+    """Opens a new run of an ended task, with a frozen copy of its manifest and its input (R-7).
+
+    The earlier run keeps its status, result, reason and times. Dynamic steps are not copied: they register again.
+    Roles: coordinator (the task's recorded one); a person with OPERATE, who cannot skip steps.
+    Reasons: TASK_NOT_FOUND, TRANSITION_NOT_ALLOWED while it has not ended, STALE_ATTEMPT (FAILED_PRECONDITION) when
+    another run is current, INVALID_ARGUMENT (a skipped step without a result), IDEMPOTENCY_CONFLICT.
+    """
+    ClassifyTask: _aio.UnaryUnaryMultiCallable[_task_commands_pb2.ClassifyTaskRequest, _task_commands_pb2.ClassifyTaskResponse]  # type: ignore[assignment]
+    """Gives a task its type and binds its definitions, once and for good (R-8).
+
+    Role: coordinator; the task's recorded one. Reasons: TASK_NOT_FOUND, ALREADY_CLASSIFIED, VERSION_MISMATCH (read the
+    task again), DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE when the version is retired or has no room for the
+    task's present status, TERMINAL, IDEMPOTENCY_CONFLICT.
+    """
+    UpdateTaskMetadata: _aio.UnaryUnaryMultiCallable[_task_commands_pb2.UpdateTaskMetadataRequest, _task_commands_pb2.UpdateTaskMetadataResponse]  # type: ignore[assignment]
+    """Changes label, title or priority; audited, and shown as TASK_METADATA_UPDATED (R-8). Also of an ended task.
+
+    Role: coordinator; the task's recorded one. Reasons: TASK_NOT_FOUND, VERSION_MISMATCH, IDEMPOTENCY_CONFLICT.
+    """
+    AttachExternalRef: _aio.UnaryUnaryMultiCallable[_task_commands_pb2.AttachExternalRefRequest, _task_commands_pb2.AttachExternalRefResponse]  # type: ignore[assignment]
+    """Makes a number of another system name this task (ID-5).
+
+    Roles: business, coordinator. Reasons: TASK_NOT_FOUND; IDEMPOTENCY_CONFLICT when the number names another task;
+    INVALID_ARGUMENT beyond 20 numbers of one task.
+    """
+    RevokeExecution: _aio.UnaryUnaryMultiCallable[_task_commands_pb2.RevokeExecutionRequest, _task_commands_pb2.RevokeExecutionResponse]  # type: ignore[assignment]
+    """Makes every credential of an execution worthless at once (R-11). The execution itself goes on to exist.
+
+    Roles: coordinator (the task's recorded one), admin. Reasons: EXECUTION_NOT_FOUND; STALE_ATTEMPT and TERMINAL
+    (FAILED_PRECONDITION) when it is no longer current; IDEMPOTENCY_CONFLICT.
+    """
+    UpdateWorkflow: _aio.UnaryUnaryMultiCallable[_workflow_pb2.UpdateWorkflowRequest, _workflow_pb2.UpdateWorkflowResponse]  # type: ignore[assignment]
+    """Changes a workflow's title, or rules on its status (L-7). Never touches its tasks.
+
+    Role: coordinator; the workflow's recorded one. Reasons: WORKFLOW_NOT_FOUND, VERSION_MISMATCH, IDEMPOTENCY_CONFLICT.
     """
 
 class RegisterServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -136,7 +236,9 @@ class RegisterServiceServicer(metaclass=_abc_1.ABCMeta):
         """Creates a workflow with its first tasks, their steps, grants and notifications in one transaction (R-1).
 
         Idempotent by (tenant, scope, `client_workflow_key`). Roles: business, coordinator.
-        Reasons: IDEMPOTENCY_CONFLICT, when the key exists with other content: read the existing workflow or choose a key.
+        Reasons: IDEMPOTENCY_CONFLICT, when the key exists with other content (read the existing workflow or choose a key),
+        or when an external reference names another task; DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE (retired);
+        TASK_NOT_FOUND (parent).
         """
 
     @_abc_1.abstractmethod
@@ -148,7 +250,7 @@ class RegisterServiceServicer(metaclass=_abc_1.ABCMeta):
         """Adds one independent task to a workflow (ID-3).
 
         Idempotent by (workflow, `client_task_key`). Roles: business, coordinator.
-        Reasons: WORKFLOW_NOT_FOUND (also another tenant's), IDEMPOTENCY_CONFLICT.
+        Reasons: WORKFLOW_NOT_FOUND (also another tenant's), IDEMPOTENCY_CONFLICT, and as CreateWorkflow for its task.
         """
 
     @_abc_1.abstractmethod
@@ -175,9 +277,12 @@ class RegisterServiceServicer(metaclass=_abc_1.ABCMeta):
         """Registers an execution of a step that was not known at creation; the step is `dyn_` + `client_step_key` (R-4).
 
         Writes an EXECUTION_REGISTERED event and a version. Idempotent by (task, run, step, attempt).
-        Role: coordinator; the task's recorded coordinator only.
-        Reasons: TASK_NOT_FOUND, IDEMPOTENCY_CONFLICT, TRANSITION_NOT_ALLOWED, STALE_ATTEMPT (FAILED_PRECONDITION), TERMINAL, and
-        EXECUTION_NOT_FOUND when the parent is not an execution of this task's current run.
+        Roles: coordinator (the task's recorded one only); worker with the credential of a running execution that may
+        register children, which then is the parent.
+        Reasons: TASK_NOT_FOUND, IDEMPOTENCY_CONFLICT, STALE_ATTEMPT (FAILED_PRECONDITION), TERMINAL;
+        TRANSITION_NOT_ALLOWED, also where the task's manifest is fixed; DYNAMIC_LIMIT_REACHED with RetryInfo where waiting
+        helps; PERMISSION_DENIED where the policy does not allow the parent or the child's operation; EXECUTION_NOT_FOUND
+        when the parent is not an execution of this task's current run; of a worker's credential what ReportEvent answers.
         """
 
     @_abc_1.abstractmethod
@@ -191,6 +296,92 @@ class RegisterServiceServicer(metaclass=_abc_1.ABCMeta):
         Roles: worker with the execution's own token (a genuine expired one will do) or handle; the task's recorded
         coordinator without one. Reasons: EXECUTION_NOT_FOUND, PRODUCER_MISMATCH, TOKEN_MISMATCH, TOKEN_REVOKED;
         STALE_ATTEMPT and TERMINAL (FAILED_PRECONDITION) when the execution is no longer current: stop working.
+        """
+
+    @_abc_1.abstractmethod
+    def RequestCancel(
+        self,
+        request: _task_commands_pb2.RequestCancelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_commands_pb2.RequestCancelResponse, _abc.Awaitable[_task_commands_pb2.RequestCancelResponse]]:
+        """Asks for a task's cancellation: CANCELLING until somebody confirms it (L-1).
+
+        Workers see `cancel_requested` in their next answer. Asked again, nothing changes.
+        Roles: coordinator (the task's recorded one); a person with OPERATE.
+        Reasons: TASK_NOT_FOUND, NOT_CANCELLABLE when it has ended, IDEMPOTENCY_CONFLICT, PERMISSION_DENIED.
+        """
+
+    @_abc_1.abstractmethod
+    def RerunTask(
+        self,
+        request: _task_commands_pb2.RerunTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_commands_pb2.RerunTaskResponse, _abc.Awaitable[_task_commands_pb2.RerunTaskResponse]]:
+        """Opens a new run of an ended task, with a frozen copy of its manifest and its input (R-7).
+
+        The earlier run keeps its status, result, reason and times. Dynamic steps are not copied: they register again.
+        Roles: coordinator (the task's recorded one); a person with OPERATE, who cannot skip steps.
+        Reasons: TASK_NOT_FOUND, TRANSITION_NOT_ALLOWED while it has not ended, STALE_ATTEMPT (FAILED_PRECONDITION) when
+        another run is current, INVALID_ARGUMENT (a skipped step without a result), IDEMPOTENCY_CONFLICT.
+        """
+
+    @_abc_1.abstractmethod
+    def ClassifyTask(
+        self,
+        request: _task_commands_pb2.ClassifyTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_commands_pb2.ClassifyTaskResponse, _abc.Awaitable[_task_commands_pb2.ClassifyTaskResponse]]:
+        """Gives a task its type and binds its definitions, once and for good (R-8).
+
+        Role: coordinator; the task's recorded one. Reasons: TASK_NOT_FOUND, ALREADY_CLASSIFIED, VERSION_MISMATCH (read the
+        task again), DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE when the version is retired or has no room for the
+        task's present status, TERMINAL, IDEMPOTENCY_CONFLICT.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateTaskMetadata(
+        self,
+        request: _task_commands_pb2.UpdateTaskMetadataRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_commands_pb2.UpdateTaskMetadataResponse, _abc.Awaitable[_task_commands_pb2.UpdateTaskMetadataResponse]]:
+        """Changes label, title or priority; audited, and shown as TASK_METADATA_UPDATED (R-8). Also of an ended task.
+
+        Role: coordinator; the task's recorded one. Reasons: TASK_NOT_FOUND, VERSION_MISMATCH, IDEMPOTENCY_CONFLICT.
+        """
+
+    @_abc_1.abstractmethod
+    def AttachExternalRef(
+        self,
+        request: _task_commands_pb2.AttachExternalRefRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_commands_pb2.AttachExternalRefResponse, _abc.Awaitable[_task_commands_pb2.AttachExternalRefResponse]]:
+        """Makes a number of another system name this task (ID-5).
+
+        Roles: business, coordinator. Reasons: TASK_NOT_FOUND; IDEMPOTENCY_CONFLICT when the number names another task;
+        INVALID_ARGUMENT beyond 20 numbers of one task.
+        """
+
+    @_abc_1.abstractmethod
+    def RevokeExecution(
+        self,
+        request: _task_commands_pb2.RevokeExecutionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_task_commands_pb2.RevokeExecutionResponse, _abc.Awaitable[_task_commands_pb2.RevokeExecutionResponse]]:
+        """Makes every credential of an execution worthless at once (R-11). The execution itself goes on to exist.
+
+        Roles: coordinator (the task's recorded one), admin. Reasons: EXECUTION_NOT_FOUND; STALE_ATTEMPT and TERMINAL
+        (FAILED_PRECONDITION) when it is no longer current; IDEMPOTENCY_CONFLICT.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateWorkflow(
+        self,
+        request: _workflow_pb2.UpdateWorkflowRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflow_pb2.UpdateWorkflowResponse, _abc.Awaitable[_workflow_pb2.UpdateWorkflowResponse]]:
+        """Changes a workflow's title, or rules on its status (L-7). Never touches its tasks.
+
+        Role: coordinator; the workflow's recorded one. Reasons: WORKFLOW_NOT_FOUND, VERSION_MISMATCH, IDEMPOTENCY_CONFLICT.
         """
 
 def add_RegisterServiceServicer_to_server(servicer: RegisterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
