@@ -23,7 +23,7 @@ from gateway_rest.problems import (
     internal_fault,
     refusal_response,
 )
-from gateway_rest.request_message import IDEMPOTENCY_KEY, build_request
+from gateway_rest.request_message import IDEMPOTENCY_KEY, IF_MATCH, build_request
 from gateway_rest.routes import Match, OtherMethods, RouteTable
 from gateway_rest.tracing import RequestSpan, request_span
 from taskstatus.application.ports_clock import Clock
@@ -134,8 +134,8 @@ class RestEndpoint:
     ) -> Response:
         headers = Headers(scope=scope)
         body = await read_body(headers, receive, self.limits.max_body_bytes)
-        keys = headers.getlist(IDEMPOTENCY_KEY)
-        message = await beside_the_loop(len(body), build_request, match, scope["query_string"], body, keys)
+        keys, versions = headers.getlist(IDEMPOTENCY_KEY), headers.getlist(IF_MATCH)
+        message = await beside_the_loop(len(body), build_request, match, scope["query_string"], body, keys, versions)
         call = CallInfo("rest", bearer_token(headers), span.traceparent, *received)
         answer = await self.dispatch(match.binding.method, message, call)
         encoded = await beside_the_loop(answer.ByteSize(), encode_message, answer, match.binding.response_body)

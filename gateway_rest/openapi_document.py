@@ -12,7 +12,13 @@ from gateway_rest.fields import is_map, is_well_known, json_path, message_type_o
 from gateway_rest.openapi_comments import Comments
 from gateway_rest.openapi_errors import PROBLEM_SCHEMA, error_responses, problem_schema
 from gateway_rest.openapi_schemas import Json, SchemaSet
-from gateway_rest.request_message import IDEMPOTENCY_KEY, idempotency_field
+from gateway_rest.request_message import (
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    VERSION_FIELDS,
+    idempotency_field,
+    version_field,
+)
 from gateway_rest.routes import WHOLE_BODY, Binding, load_bindings
 
 PACKAGE: Final = "taskstatus.v1"
@@ -120,14 +126,18 @@ def _parameter(chain: tuple[FieldDescriptor, ...], schemas: SchemaSet) -> Json:
 
 def _headers(binding: Binding) -> Iterator[Json]:
     field = idempotency_field(binding)
-    if field is None:
-        return
-    yield {
-        "in": "header",
-        "name": IDEMPOTENCY_KEY,
-        "description": f"Stands for `{field.json_name}` when the body lacks it; must equal it otherwise.",
-        "schema": {"type": "string"},
-    }
+    if field is not None:
+        yield _header(
+            IDEMPOTENCY_KEY, f"Stands for `{field.json_name}` when the body lacks it; must equal it otherwise."
+        )
+    expected = version_field(binding)
+    if expected is not None:
+        tag = f'"{VERSION_FIELDS[expected.name]}-version-4"'
+        yield _header(IF_MATCH, f"Stands for `{expected.json_name}`, as `{tag}`; `*` for any version.")
+
+
+def _header(name: str, description: str) -> Json:
+    return {"in": "header", "name": name, "description": description, "schema": {"type": "string"}}
 
 
 def _body_type(binding: Binding) -> Descriptor:

@@ -21,11 +21,17 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 IDEMPOTENCY_FIELDS: Final = ("event_id", "command_id")
 """Which field the header stands for: the event's id on event routes, the command's on the others (R-6)."""
 
+IF_MATCH: Final = "If-Match"
+VERSION_FIELDS: Final = {"expected_task_version": "task", "expected_workflow_version": "workflow"}
+"""Which field the header stands for, and the word of its tag (R-8)."""
+
 _QUOTED = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 _BARE = re.compile(r"[\x21\x23-\x7e]+")
 
 
-def build_request(match: Match, query: bytes, body: bytes, idempotency_keys: Sequence[str]) -> Message:
+def build_request(
+    match: Match, query: bytes, body: bytes, idempotency_keys: Sequence[str], expected_versions: Sequence[str] = ()
+) -> Message:
     """The request message; RefusedError INVALID_ARGUMENT when its parts are malformed or contradict one another."""
     binding = match.binding
     message = binding.request_class()
@@ -36,6 +42,8 @@ def build_request(match: Match, query: bytes, body: bytes, idempotency_keys: Seq
     _apply_path(match, message)
     if idempotency_keys and (field := idempotency_field(binding)) is not None:
         _apply_idempotency_key(field, idempotency_keys, message)
+    if expected_versions and (expected := version_field(binding)) is not None:
+        _apply_expected_version(expected, expected_versions, message)
     return message
 
 
@@ -45,6 +53,28 @@ def idempotency_field(binding: Binding) -> FieldDescriptor | None:
         return None
     fields = binding.descriptor.input_type.fields_by_name
     return next((fields[name] for name in IDEMPOTENCY_FIELDS if name in fields), None)
+
+
+def version_field(binding: Binding) -> FieldDescriptor | None:
+    """The field that the If-Match header stands for; None where a command takes no condition."""
+    fields = binding.descriptor.input_type.fields_by_name
+    return next((fields[name] for name in VERSION_FIELDS if name in fields), None)
+
+
+def _apply_expected_version(field: FieldDescriptor, values: Sequence[str], message: Message) -> None:
+    """``*`` asks for any version; a weak tag is refused, since only the very version will do (RFC 9110, 13.1.1)."""
+    if len(values) != 1:
+        raise invalid(IF_MATCH, "is given more than once")
+    if values[0].strip() == "*":
+        return
+    tag = f"{VERSION_FIELDS[field.name]}-version-"
+    found = re.fullmatch(rf'"{tag}([1-9][0-9]{{0,18}})"', values[0].strip())
+    if found is None:
+        raise invalid(IF_MATCH, f'must be one tag such as "{tag}4"')
+    given, version = getattr(message, field.name), int(found.group(1))
+    if given not in (0, version):
+        raise invalid(field.json_name, f"differs from the {IF_MATCH} header")
+    setattr(message, field.name, version)
 
 
 def parse_idempotency_key(values: Sequence[str]) -> str:

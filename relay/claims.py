@@ -2,9 +2,10 @@
 
 Three properties are worth their price here:
 
-- The claim reads the index ``outbox_due (due_at, id)`` in its own order, so that it locks ``limit`` rows, not the
-  table, and a second relay skips them to a full batch of its own. ``UTC_TIMESTAMP`` is constant within a statement;
-  ``SYSDATE`` is not, and would keep the optimizer from using the index.
+- The claim reads the index ``outbox_due (for_projector, due_at, id)`` in its own order, so that it locks ``limit``
+  rows, not the table, and a second relay skips them to a full batch of its own. ``UTC_TIMESTAMP`` is constant within a
+  statement; ``SYSDATE`` is not, and would keep the optimizer from using the index. Rows for the workflow projector are
+  never read here.
 - The claim is an explicit transaction. With autocommit off and no BEGIN, ``FOR UPDATE SKIP LOCKED`` in a
   shard-targeted Vitess session holds no lock.
 - Marks repeat the claim's token and name the buckets of their rows.
@@ -32,7 +33,7 @@ CLAIM_SELECT: Final = """
 SELECT id, bucket, CONCAT_WS(' ', aggregate_type, kind, projection, audience, status), aggregate_id, aggregate_version,
        tenant_id, owner_id, payload, traceparent, TIMESTAMPDIFF(MICROSECOND, committed_at, UTC_TIMESTAMP(6)), failures
 FROM task_outbox FORCE INDEX (outbox_due)
-WHERE task_outbox.due_at <= UTC_TIMESTAMP(6)
+WHERE task_outbox.for_projector = 0 AND task_outbox.due_at <= UTC_TIMESTAMP(6)
 ORDER BY task_outbox.due_at, task_outbox.id
 LIMIT %s
 FOR UPDATE SKIP LOCKED
@@ -71,7 +72,7 @@ WHERE id IN ({ids}) AND bucket IN ({buckets}) AND claim_token = %s AND status = 
 # The smallest id is the oldest row: ids begin with their time. So the whole count is read from the index alone.
 BACKLOG_COUNT: Final = """
 SELECT COUNT(*), COALESCE(SUM(due_at <= UTC_TIMESTAMP(6)), 0), MIN(id)
-FROM task_outbox FORCE INDEX (outbox_due) WHERE due_at IS NOT NULL
+FROM task_outbox FORCE INDEX (outbox_due) WHERE for_projector = 0 AND due_at IS NOT NULL
 """
 DEAD_COUNT: Final = "SELECT COUNT(*) FROM task_outbox WHERE dead_at IS NOT NULL"
 AGE: Final = "SELECT TIMESTAMPDIFF(MICROSECOND, committed_at, UTC_TIMESTAMP(6)) FROM task_outbox WHERE id = %s"

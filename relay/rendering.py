@@ -9,7 +9,7 @@ one without it would reset the gate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import orjson
@@ -35,7 +35,7 @@ WORKFLOW_SUMMARY: Final[Shape] = (OutboxKind.PUBLISH, AggregateType.WORKFLOW, Pr
 
 
 class RenderReader(Protocol):
-    """What rendering reads, from the writer database; the two methods of ``TaskReader`` with these names."""
+    """What rendering reads, from the writer database; the methods of ``TaskReader`` with these names."""
 
     async def task_views(self, task_ids: Sequence[TaskId], *, with_trigger: bool) -> Mapping[TaskId, TaskView]:
         """The tasks as they are now; unknown ids are absent."""
@@ -43,6 +43,10 @@ class RenderReader(Protocol):
 
     async def task_grants(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, tuple[Grant, ...]]:
         """The grants in force; tasks without one are absent."""
+        ...
+
+    async def workflow_grants(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, tuple[Grant, ...]]:
+        """The grants in force; workflows without one are absent."""
         ...
 
 
@@ -69,7 +73,7 @@ class Rendering:
 
 
 class BatchRenderer:
-    """Renders batches with at most one read of grants and one of views, whatever their size."""
+    """Renders batches with at most one read of grants of each kind and one of views, whatever their size."""
 
     def __init__(
         self,
@@ -88,15 +92,16 @@ class BatchRenderer:
         """Render every row; one that cannot be understood fails alone. Raises StoreUnavailableError."""
         rendering = Rendering()
         grants = await self._grants(rows)
+        viewers = await self._viewers(rows)
         details: dict[TaskId, list[ClaimedRow]] = {}
         for row in rows:
-            shape = (row.kind, row.aggregate_type, row.projection)
+            shape = _shape(row)
             if shape == TASK_DETAIL:
                 details.setdefault(TaskId(row.aggregate_id), []).append(row)
             elif shape == USER_SUMMARY:
                 self._add_stored(rendering, row, _summary_channels(row, grants.get(TaskId(row.aggregate_id))))
             elif shape == WORKFLOW_SUMMARY:
-                self._add_stored(rendering, row, _workflow_channels(row))
+                self._add_stored(rendering, row, _workflow_channels(row, viewers.get(WorkflowId(row.aggregate_id))))
             else:
                 rendering.fail([row], Permanent(f"no rule for {'/'.join(shape)}"))
         await self._add_details(rendering, details)
@@ -105,6 +110,10 @@ class BatchRenderer:
     async def _grants(self, rows: Sequence[ClaimedRow]) -> Mapping[TaskId, tuple[Grant, ...]]:
         shared = {TaskId(row.aggregate_id) for row in rows if row.audience == Audience.USERS}
         return await self._reader.task_grants(sorted(shared)) if shared else {}
+
+    async def _viewers(self, rows: Sequence[ClaimedRow]) -> Mapping[WorkflowId, tuple[Grant, ...]]:
+        seen = {WorkflowId(row.aggregate_id) for row in rows if _shape(row) == WORKFLOW_SUMMARY and _is_shared(row)}
+        return await self._reader.workflow_grants(sorted(seen)) if seen else {}
 
     def _add_stored(self, rendering: Rendering, row: ClaimedRow, channels: tuple[str, ...] | None) -> None:
         if channels is None:
@@ -154,7 +163,7 @@ class BatchRenderer:
         if not covered:
             return
         try:
-            data = orjson.dumps(self._render_detail(view))
+            data = self._detail(view)
         except Exception as error:  # noqa: BLE001 - as above
             rendering.fail(covered, _defect("the detail cannot be rendered", error))
             return
@@ -165,6 +174,19 @@ class BatchRenderer:
         key = _idempotency_key(covered[0], version)
         publication = Publication((channel,), data, key, version=version, version_epoch=self._version_epoch)
         rendering.messages.append(Message(publication, covered))
+
+    def _detail(self, view: TaskView) -> bytes:
+        """The message; that of a very large task lacks its earlier runs, and if need be its steps, which it says.
+
+        A page that is told ``stepsOmitted`` reads the snapshot; without any message it would stay on an old state.
+        """
+        data = orjson.dumps(self._render_detail(view))
+        if len(data) > self._payload_max_bytes and len(view.runs) > 1:
+            view = replace(view, runs=view.runs[-1:])
+            data = orjson.dumps(self._render_detail(view))
+        if len(data) > self._payload_max_bytes and view.steps:
+            data = orjson.dumps({**self._render_detail(replace(view, steps=())), "stepsOmitted": True})
+        return data
 
     def _too_large(self, data: bytes) -> Permanent:
         return Permanent(f"the message has {len(data)} bytes, at most {self._payload_max_bytes} are allowed")
@@ -181,9 +203,27 @@ def _summary_channels(row: ClaimedRow, grants: Sequence[Grant] | None) -> tuple[
     return tuple(dict.fromkeys([owner, *(task_user_channel(row.tenant_id, user) for user in users)]))
 
 
-def _workflow_channels(row: ClaimedRow) -> tuple[str, ...]:
-    workflow = workflow_summary_channel(row.tenant_id, WorkflowId(row.aggregate_id))
-    return (task_user_channel(row.tenant_id, row.owner_id), workflow)
+def _workflow_channels(row: ClaimedRow, grants: Sequence[Grant] | None) -> tuple[str, ...] | None:
+    """The channels of a workflow summary, or None for an audience that it cannot have.
+
+    The whole goes to the owner alone; what everyone may see goes to the workflow's own channel and to each person who
+    has a grant on it, but never to the owner's, where it would stand beside the whole (P-4).
+    """
+    if row.audience == Audience.OWNER:
+        return (task_user_channel(row.tenant_id, row.owner_id),)
+    if not _is_shared(row):
+        return None
+    users = [grant.principal_id for grant in grants or () if grant.principal_type == USER_PRINCIPAL]
+    others = [task_user_channel(row.tenant_id, user) for user in users if user != row.owner_id]
+    return tuple(dict.fromkeys([workflow_summary_channel(row.tenant_id, WorkflowId(row.aggregate_id)), *others]))
+
+
+def _is_shared(row: ClaimedRow) -> bool:
+    return row.audience == Audience.VIEWERS
+
+
+def _shape(row: ClaimedRow) -> Shape:
+    return (row.kind, row.aggregate_type, row.projection)
 
 
 def _idempotency_key(row: ClaimedRow, rendered_version: int) -> str:

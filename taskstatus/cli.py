@@ -6,7 +6,7 @@ import asyncio
 import getpass
 import json
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -15,22 +15,26 @@ import typer
 import uvloop
 
 from taskstatus import bootstrap
-from taskstatus.adapters.clock import SystemClock
-from taskstatus.adapters.definitions.documents import DefinitionsError, StoredDefinition, read_definitions
-from taskstatus.adapters.definitions.publishing import Plan, plan
-from taskstatus.adapters.mysql.definition_table import DefinitionTable, NewDefinition
+from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.definitions.catalogue import Catalogue
+from taskstatus.adapters.definitions.documents import DefinitionsError, read_definitions
+from taskstatus.adapters.mysql.definition_table import DefinitionTable
 from taskstatus.adapters.mysql.engine import Database, open_database
 from taskstatus.adapters.mysql.errors import DatabaseError
 from taskstatus.adapters.mysql.migrate import migrate as run_migrations
 from taskstatus.adapters.mysql.outbox_admin import OutboxAdmin
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
 from taskstatus.adapters.mysql.stuck_table import StuckTable
+from taskstatus.adapters.mysql.transactions import MySqlTaskStore
 from taskstatus.adapters.tokens import dev_tokens
 from taskstatus.adapters.tokens.errors import CredentialConfigError
 from taskstatus.application.identity import Role
+from taskstatus.application.ports_definitions import DefinitionKey
 from taskstatus.application.ports_health import StuckExecution, StuckPosition
-from taskstatus.application.ports_store import StoreUnavailableError
+from taskstatus.application.ports_store import StoreRefusedError, StoreUnavailableError
 from taskstatus.application.reason_guide import explain as explain_reason
+from taskstatus.domain.definitions import ANY_TASK_TYPE
+from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.ids import format_execution_id, format_task_id
 from taskstatus.domain.reasons import Reason
 from taskstatus.entrypoints.wire.statuses import GRPC_STATUS
@@ -40,7 +44,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Truthful sta
 token_app = typer.Typer(no_args_is_help=True, help="Development tokens; never for production.")
 outbox_app = typer.Typer(no_args_is_help=True, help="Notifications that were given up.")
 app.add_typer(token_app, name="token")
-definitions_app = typer.Typer(no_args_is_help=True, help="Operation definitions and their data schemas.")
+definitions_app = typer.Typer(no_args_is_help=True, help="What operations may report, and business statuses of types.")
 app.add_typer(outbox_app, name="outbox")
 app.add_typer(definitions_app, name="definitions")
 
@@ -98,18 +102,19 @@ def stuck(
     limit: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable")] = False,
 ) -> None:
-    """List executions that somebody should look at; nothing fails them by itself."""
+    """List executions and tasks that somebody should look at; nothing fails them by itself."""
     found = _with_database(lambda database: _stuck(database, tenant, scope, limit))
     if as_json:
         typer.echo(json.dumps([asdict(execution) for execution in found], default=_text_of))
         return
-    for execution in found:
-        typer.echo(
-            f"{execution.since:%Y-%m-%d %H:%M:%S}  {', '.join(execution.causes)}  {execution.title}:"
-            f" {execution.step_id} attempt {execution.step_attempt} of {execution.producer_id}"
-            f"  {format_task_id(execution.task_id)} {format_execution_id(execution.execution_id)}"
-        )
-    typer.echo(f"{len(found)} executions", err=True)
+    for entry in found:
+        at, named = f"run {entry.task_attempt}", format_task_id(entry.task_id)
+        if entry.execution_id is not None:
+            at = f"{entry.step_id} attempt {entry.step_attempt}"
+            named = f"{named} {format_execution_id(entry.execution_id)}"
+        causes = ", ".join(entry.causes)
+        typer.echo(f"{entry.since:%Y-%m-%d %H:%M:%S}  {causes}  {entry.title}: {at} of {entry.producer_id}  {named}")
+    typer.echo(f"{len(found)} entries", err=True)
 
 
 async def _stuck(database: Database, tenant: str, scope: str, limit: int) -> list[StuckExecution]:
@@ -186,31 +191,26 @@ def definitions_apply(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="YAML or JSON")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the difference only")] = False,
 ) -> None:
-    """Publish the definitions of a file: new versions are added, published ones never change."""
+    """Publish the definitions of a file, all or none: new versions are added, published ones never change."""
     try:
         wanted = read_definitions(file)
     except (DefinitionsError, OSError) as error:
         _fail(str(error))
-    if not wanted:
+    if not wanted.definitions:
         typer.echo("The file defines nothing.")
         return
-    changes = _with_definitions(lambda table: _apply(table, wanted, dry_run=dry_run))
-    for difference in changes.differences:
+    scope = (wanted.tenant_id, wanted.authority_scope)
+    try:
+        done = _with_definitions(
+            lambda table: Catalogue(table).publish_all(*scope, wanted.definitions, _publisher(), dry_run=dry_run)
+        )
+    except RefusedError as refusal:
+        typer.echo(f"problem: {refusal.message}\nNothing was published.", err=True)
+        raise typer.Exit(1) from None
+    for difference in done.differences:
         typer.echo(difference)
-    for problem in changes.problems:
-        typer.echo(f"problem: {problem}", err=True)
-    if changes.problems:
-        typer.echo("Nothing was published.", err=True)
-        raise typer.Exit(1)
-    done = "would be published" if dry_run else "published"
-    typer.echo(f"{len(changes.new)} versions {done}, {changes.unchanged} unchanged")
-
-
-async def _apply(table: DefinitionTable, wanted: Sequence[StoredDefinition], *, dry_run: bool) -> Plan:
-    changes = plan(wanted, await table.of_scope(wanted[0].tenant_id, wanted[0].authority_scope))
-    if changes.new and not changes.problems and not dry_run:
-        await table.publish([NewDefinition(*item.key, item.body, item.digest, _publisher()) for item in changes.new])
-    return changes
+    verb = "would be published" if dry_run else "published"
+    typer.echo(f"{done.published} versions {verb}, {done.unchanged} unchanged")
 
 
 def _publisher() -> str:
@@ -221,13 +221,33 @@ def _publisher() -> str:
 def definitions_list(
     tenant: Annotated[str, typer.Option()] = "demo", scope: Annotated[str, typer.Option()] = "demo"
 ) -> None:
-    """List the published versions of a tenant and scope."""
+    """List the published versions of a tenant and scope, retired ones too."""
     rows = _with_definitions(lambda table: table.of_scope(tenant, scope))
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (row.key.operation_code, row.key.task_type, row.key.version)):
+        subject = row.key.operation_code or "statuses"
+        retired = f"  retired {row.retired_at:%Y-%m-%d %H:%M:%S}" if row.retired_at else ""
         typer.echo(
-            f"{row.operation_code}  {row.task_type}  version {row.version}  {row.published_at:%Y-%m-%d %H:%M:%S}"
+            f"{subject}  {row.key.task_type}  version {row.key.version}  {row.published_at:%Y-%m-%d %H:%M:%S}{retired}"
         )
     typer.echo(f"{len(rows)} versions", err=True)
+
+
+@definitions_app.command("retire")
+def definitions_retire(
+    version: Annotated[int, typer.Argument(min=1)],
+    operation: Annotated[str, typer.Option(help="Of this operation; without it of the type's statuses")] = "",
+    task_type: Annotated[str, typer.Option("--type", help="The task type; operations: * unless given")] = "",
+    tenant: Annotated[str, typer.Option()] = "demo",
+    scope: Annotated[str, typer.Option()] = "demo",
+) -> None:
+    """Let nothing new bind a version; what is bound to it goes on."""
+    if not operation and not task_type:
+        _fail("name an operation (--operation) or a task type (--type)")
+    key = DefinitionKey(operation, task_type or ANY_TASK_TYPE, version)
+    retired_at = _with_definitions(lambda table: table.retire(tenant, scope, key))
+    if retired_at is None:
+        _fail("no such version is published")
+    typer.echo(f"retired since {retired_at:%Y-%m-%d %H:%M:%S}")
 
 
 T = TypeVar("T")
@@ -238,7 +258,11 @@ def _with_outbox(use: Callable[[OutboxAdmin], Coroutine[Any, Any, T]]) -> T:
 
 
 def _with_definitions(use: Callable[[DefinitionTable], Coroutine[Any, Any, T]]) -> T:
-    return _with_database(lambda database: use(DefinitionTable(database.reader, database.writer)))
+    def table_of(database: Database) -> DefinitionTable:
+        store = MySqlTaskStore(database.writer, SystemClock(), SystemRandomness())
+        return DefinitionTable(store, MySqlTaskReader(database.reader))
+
+    return _with_database(lambda database: use(table_of(database)))
 
 
 def _with_database(use: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
@@ -253,7 +277,7 @@ def _with_database(use: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
 
     try:
         return asyncio.run(work())
-    except (DatabaseError, StoreUnavailableError) as error:
+    except (DatabaseError, StoreUnavailableError, StoreRefusedError) as error:
         _fail(f"the database: {error}")
 
 

@@ -12,7 +12,6 @@ from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.adapters.mysql.session import BEGIN, Session
 from taskstatus.adapters.mysql.write_transaction import MySqlWriteTransaction
 from taskstatus.application.ports_store import TransactionAttempt, WriteTransaction
-from taskstatus.domain.definitions import OperationDefinition, generic_profile
 from taskstatus.domain.records import OutboxRecord
 from taskstatus.domain.verdicts import Verdict
 
@@ -68,24 +67,6 @@ class SilentObserver:
 
     def call_ended(self, transport: str, method: str, status: str, seconds: float) -> None:
         """Nothing."""
-
-
-@dataclass(frozen=True)
-class FixedDefinitions:
-    """Port ``DefinitionRegistry``: what is given, and the generic profile for every other operation."""
-
-    definitions: tuple[OperationDefinition, ...]
-
-    def latest(self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str) -> OperationDefinition:
-        """See the port."""
-        found = (each for each in self.definitions if each.operation_code == operation_code)
-        return next(found, generic_profile(operation_code))
-
-    async def bound(
-        self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str, version: int
-    ) -> OperationDefinition:
-        """See the port; there is one version."""
-        return self.latest(tenant_id, authority_scope, task_type, operation_code)
 
 
 @dataclass

@@ -16,12 +16,12 @@ NOTE = "<!-- Rendered by `python -m scripts.docs --write`, compared by a test: c
 
 TABLES_OF_GROUP: Mapping[str, tuple[str, ...]] = {
     "workflow": ("workflow", "workflow_acl"),
-    "task": ("task", "task_run"),
+    "task": ("task", "task_run", "task_external_ref"),
     "step": ("task_step",),
     "lease": ("task_execution_lease",),
     "acl": ("task_acl",),
     "dedup": ("task_event_dedup",),
-    "event": ("task_event_log", "workflow_event_log"),
+    "event": ("task_event_log", "workflow_event_log", "command_audit"),
     "outbox": ("task_outbox",),
 }
 """Which tables each group of LOCK_ORDER stands for."""

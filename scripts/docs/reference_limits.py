@@ -7,11 +7,12 @@ from gateway_rest import app, json_text, server
 from relay import publisher, rendering
 from relay.config import RelayConfig, UpkeepConfig
 from scripts.docs.markdown import page, prose, table
-from taskstatus.adapters.mysql import engine, session, transactions
+from taskstatus.adapters.definitions import documents, publishing
+from taskstatus.adapters.mysql import engine, list_table, session, transactions
 from taskstatus.adapters.tokens import execution_credentials, realtime_tokens
 from taskstatus.adapters.wake_up import BREAKER_SECONDS
-from taskstatus.application import admin, executions, ports_health, ports_heartbeats, query
-from taskstatus.domain import channels, guards, ids, lease, text
+from taskstatus.application import admin, executions, lookups, ports_health, ports_heartbeats, query, task_lists
+from taskstatus.domain import channels, guards, ids, lease, records, text
 from taskstatus.domain.heartbeat import TermBounds
 from taskstatus.entrypoints.grpc.server import GrpcConfig
 from taskstatus.entrypoints.grpc.stream_config import StreamConfig
@@ -55,7 +56,18 @@ COUNTS: tuple[Figure, ...] = (
     ("executions bound on one stream", _streams.bound_executions),
     ("events of one ListTaskEvents: default, most", (query.TIMELINE_LIMIT_DEFAULT, query.TIMELINE_LIMIT_MAX)),
     ("executions of one ListStuckTasks: default, most", (admin.STUCK_LIMIT_DEFAULT, admin.STUCK_LIMIT_MAX)),
+    ("tasks of one page of a list: default, most", (task_lists.PAGE_LIMIT_DEFAULT, task_lists.PAGE_LIMIT_MAX)),
+    ("ids of one BatchGetTaskStatus", task_lists.STATUSES_MAX),
+    ("projects and roles of a person whose lists are made", task_lists.MEMBERSHIPS_MAX),
+    ("tasks that one page looks at, whatever its filter lets through", list_table.LOOKS * list_table.LOOKED_AT_ONCE),
+    ("events of one LookupEvent, and of one ListTraceEvents", (lookups.EVENTS_MAX, lookups.TRACE_EVENTS_MAX)),
+    ("runs in a snapshot and in a detail message", records.RUNS_SHOWN),
     ("timeouts that an execution which flaps is given more, at most", lease.MAX_PATIENCE),
+    ("operations of one publication", documents.MAX_OPERATIONS),
+    ("data schemas of one publication", documents.MAX_SCHEMAS),
+    ("status definitions of one publication", documents.MAX_STATUS_DEFINITIONS),
+    ("statuses of one definition", documents.MAX_STATUSES),
+    ("published versions of one tenant and scope", publishing.MAX_VERSIONS),
     ("`sourceSeq`", decode_event.MAX_SEQUENCE),
     ("integers in `data.value`", f"±{values.SAFE_INTEGER}"),
     ("JSON levels of `data.value`", values.DATA_MAX_DEPTH),
@@ -83,6 +95,7 @@ def limits() -> str:
 
 def _sizes() -> Iterable[Figure]:
     yield "`data.value` of an event", values.EVENT_DATA_MAX_BYTES
+    yield "JSON Schema of one kind of data", documents.MAX_SCHEMA_BYTES
     yield "gRPC message", GrpcConfig("").max_message_bytes
     yield "answers of one stream that wait before it is read no further", _streams.waiting_bytes
     yield "REST body", app.RestSettings().max_body_bytes

@@ -16,29 +16,36 @@ from gateway_rest.json_codec import decode_message
 from scripts.docs.ports import (
     START,
     CountingWakeUp,
-    FixedDefinitions,
     RecordingStore,
     SeededRandomness,
     SilentObserver,
     StandingClock,
 )
 from taskstatus.adapters.canonical import canonicalize
+from taskstatus.adapters.definitions.catalogue import Catalogue
 from taskstatus.adapters.definitions.schemas import CompiledSchemas
 from taskstatus.adapters.memory.audit import MemoryAudit
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
+from taskstatus.adapters.memory.definitions import MemoryDefinitionTable, MemoryRegistry
 from taskstatus.adapters.memory.health import MemoryStuckWork
+from taskstatus.adapters.memory.lists import MemoryTaskLists
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.renewal import MemoryRenewal
 from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.adapters.memory.workflows import MemoryWorkflowReader
 from taskstatus.adapters.tokens.dev_tokens import DevService, mint_service_token, write_dev_identity
 from taskstatus.adapters.tokens.execution_credentials import JwtExecutionCredentials
 from taskstatus.adapters.tokens.identity_verifier import JwtIdentityVerifier
 from taskstatus.application.admin import Administration
+from taskstatus.application.classification import Classification
 from taskstatus.application.data_rules import DataRules
+from taskstatus.application.definition_binding import DefinitionBinding
+from taskstatus.application.definitions import Definitions
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.heartbeats import Heartbeats
 from taskstatus.application.identity import Role
 from taskstatus.application.ids_factory import IdFactory
+from taskstatus.application.lookups import Lookups
 from taskstatus.application.ports_credentials import RealtimeTokens
 from taskstatus.application.query import Queries
 from taskstatus.application.rate_limit import RateLimit, RateLimiter
@@ -46,8 +53,12 @@ from taskstatus.application.realtime import Realtime
 from taskstatus.application.register import Registration
 from taskstatus.application.report import Rejections, Reporting
 from taskstatus.application.service import TaskStatusService
+from taskstatus.application.task_commands import TaskCommands
+from taskstatus.application.task_lists import TaskLists
+from taskstatus.application.workflows import Workflows
 from taskstatus.bootstrap import OneShard
 from taskstatus.domain.definitions import ANY_TASK_TYPE, DataSchema, OperationDefinition
+from taskstatus.domain.dynamic import DynamicLimits
 from taskstatus.domain.events import EXECUTION_EVENTS, EventType
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.entrypoints.grpc.server import SERVICES
@@ -121,7 +132,17 @@ class World:
         ids = IdFactory(self.clock, self.randomness)
         tools = OutboxTools(new_id=ids.new, to_json=orjson.dumps)
         observer = SilentObserver()
-        self.lanes = Lanes(self.recording, OneShard(), self.clock, tools, self.wake_up, observer, lanes or LaneConfig())
+        self.definitions = MemoryRegistry(PREPARE)
+        self.lanes = Lanes(
+            self.recording,
+            self.definitions,
+            OneShard(),
+            self.clock,
+            tools,
+            self.wake_up,
+            observer,
+            lanes or LaneConfig(),
+        )
         self._service = self._assemble(ids, tools, observer)
         verifier = JwtIdentityVerifier.from_file(self._identity.identity_file, self.clock)
         dispatch = Dispatcher(verifier, Handlers(self._service).by_method(), self.clock, observer)
@@ -132,11 +153,13 @@ class World:
         executions = ExecutionCommands(credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
         self.executions = executions
         queries = Queries(self.reader)
-        definitions = FixedDefinitions((PREPARE,))
+        definitions = self.definitions
         data_rules = DataRules(definitions, CompiledSchemas())
         self.data_rules = data_rules
+        commands = TaskCommands(self.store, ExecutionDirectory(self.reader), definitions, tools, self.wake_up)
+        workflows = Workflows(self.store, MemoryWorkflowReader(self.store), tools, self.wake_up)
         return TaskStatusService(
-            registration=Registration(self.store, executions, ids, tools, self.wake_up, definitions),
+            registration=Registration(self.store, executions, ids, tools, self.wake_up, definitions, DynamicLimits()),
             executions=executions,
             reporting=Reporting(
                 executions,
@@ -148,9 +171,15 @@ class World:
                 MemoryRenewal(),
             ),
             queries=queries,
-            realtime=Realtime(cast(RealtimeTokens, None), queries, ""),
+            realtime=Realtime(cast(RealtimeTokens, None), queries, workflows, ""),
             heartbeats=cast(Heartbeats, None),
             administration=Administration(MemoryStuckWork(self.store)),
+            workflows=workflows,
+            lists=TaskLists(MemoryTaskLists(self.store)),
+            lookups=Lookups(MemoryTaskLists(self.store)),
+            definitions=Definitions(Catalogue(MemoryDefinitionTable(self.store.clock)), definitions),
+            classification=Classification(commands, DefinitionBinding(definitions), tools),
+            commands=commands,
         )
 
     def pass_time(self, seconds: float) -> None:

@@ -21,14 +21,22 @@ _WORKERS = frozenset({Role.WORKER})
 _READERS = frozenset(Role)
 _PEOPLE = frozenset({Role.USER})
 _ADMINS = frozenset({Role.ADMIN})
+_SERVICES = _READERS - _PEOPLE
 
 METHOD_ROLES: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
     {
         "taskstatus.v1.RegisterService/CreateWorkflow": _CREATORS,
         "taskstatus.v1.RegisterService/CreateTask": _CREATORS,
         "taskstatus.v1.RegisterService/ActivateStep": _COORDINATORS,
-        "taskstatus.v1.RegisterService/RegisterExecution": _COORDINATORS,
+        "taskstatus.v1.RegisterService/RegisterExecution": _REPORTERS,
         "taskstatus.v1.RegisterService/RenewExecution": _REPORTERS,
+        "taskstatus.v1.RegisterService/RequestCancel": _COORDINATORS | _PEOPLE,
+        "taskstatus.v1.RegisterService/RerunTask": _COORDINATORS | _PEOPLE,
+        "taskstatus.v1.RegisterService/ClassifyTask": _COORDINATORS,
+        "taskstatus.v1.RegisterService/UpdateTaskMetadata": _COORDINATORS,
+        "taskstatus.v1.RegisterService/AttachExternalRef": _CREATORS,
+        "taskstatus.v1.RegisterService/RevokeExecution": _COORDINATORS | _ADMINS,
+        "taskstatus.v1.RegisterService/UpdateWorkflow": _COORDINATORS,
         "taskstatus.v1.ReportService/ReportEvent": _REPORTERS,
         "taskstatus.v1.ReportService/BatchReportEvents": _REPORTERS,
         "taskstatus.v1.ReportService/BatchReportCompactEvents": _REPORTERS,
@@ -37,9 +45,21 @@ METHOD_ROLES: Final[Mapping[str, frozenset[Role]]] = MappingProxyType(
         "taskstatus.v1.BindExecutionService/StreamExecutions": _WORKERS,
         "taskstatus.v1.QueryService/GetTask": _READERS,
         "taskstatus.v1.QueryService/ListTaskEvents": _READERS,
+        "taskstatus.v1.QueryService/ListMyTasks": _PEOPLE,
+        "taskstatus.v1.QueryService/ListWorkflowTasks": _READERS,
+        "taskstatus.v1.QueryService/BatchGetTaskStatus": _READERS,
+        "taskstatus.v1.QueryService/LookupExternalRef": _READERS,
+        "taskstatus.v1.QueryService/LookupEvent": _SERVICES,
+        "taskstatus.v1.QueryService/ListTraceEvents": _SERVICES,
+        "taskstatus.v1.QueryService/GetWorkflow": _READERS,
         "taskstatus.v1.RealtimeService/GetSession": _PEOPLE,
         "taskstatus.v1.RealtimeService/CreateSubscriptionToken": _PEOPLE,
         "taskstatus.v1.AdminService/ListStuckTasks": _ADMINS,
+        "taskstatus.v1.QueryService/GetStatusDefinition": _READERS,
+        "taskstatus.v1.AdminService/CorrectTask": _ADMINS,
+        "taskstatus.v1.AdminService/PublishDefinitions": _ADMINS,
+        "taskstatus.v1.AdminService/ListDefinitions": _ADMINS,
+        "taskstatus.v1.AdminService/RetireDefinition": _ADMINS,
     }
 )
 """The roles that may call each method, by its full gRPC name without the leading slash."""

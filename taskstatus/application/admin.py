@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import struct
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from taskstatus.application.cursors import Query, from_micros, no_cursor, read_cursor, to_micros, write_cursor
 from taskstatus.application.identity import ServiceIdentity
-from taskstatus.application.ports_health import StuckExecution, StuckPosition, StuckWork
-from taskstatus.domain.errors import RefusedError, invalid
+from taskstatus.application.ports_health import StuckExecution, StuckPart, StuckPosition, StuckWork
+from taskstatus.domain.errors import invalid
 
 STUCK_LIMIT_DEFAULT = 100
 STUCK_LIMIT_MAX = 500
 
-_EPOCH = datetime(1970, 1, 1)
-_CURSOR = struct.Struct(">?q16s")
-_ALL_MICROSECONDS = (datetime.max - _EPOCH) // timedelta(microseconds=1)
+_CURSOR = struct.Struct(">Bq16s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +33,29 @@ class Administration:
         self._stuck = stuck
 
     async def stuck_tasks(self, caller: ServiceIdentity, limit: int, cursor: str) -> StuckListing:
-        """Executions that somebody should look at. Raises RefusedError INVALID_ARGUMENT."""
+        """Executions and tasks that somebody should look at. Raises RefusedError INVALID_ARGUMENT."""
         if not 0 <= limit <= STUCK_LIMIT_MAX:
             raise invalid("limit", f"must be 1 to {STUCK_LIMIT_MAX}")
-        after = position_of(cursor) if cursor else None
+        after = position_of(caller, cursor) if cursor else None
         page = await self._stuck.page(caller.tenant_id, caller.authority_scope, after, limit or STUCK_LIMIT_DEFAULT)
         following = page.next_position
-        return StuckListing(page.executions, "" if following is None else cursor_of(following), page.as_of)
+        return StuckListing(page.executions, "" if following is None else cursor_of(caller, following), page.as_of)
 
 
-def cursor_of(position: StuckPosition) -> str:
-    """The position as one opaque word, safe in a URL."""
-    micros = (position.since - _EPOCH) // timedelta(microseconds=1)
-    packed = _CURSOR.pack(position.waiting, micros, position.execution_id)
-    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+def cursor_of(caller: ServiceIdentity, position: StuckPosition) -> str:
+    """The position as one opaque word, good for this caller's tenant and scope."""
+    packed = _CURSOR.pack(position.part, to_micros(position.since), position.id)
+    return write_cursor(_query(caller), packed)
 
 
-def position_of(cursor: str) -> StuckPosition:
-    """The position of a cursor. Raises RefusedError INVALID_ARGUMENT for anything that is none."""
-    try:
-        packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        waiting, micros, execution_id = _CURSOR.unpack(packed)
-    except (ValueError, struct.error):
-        raise _no_cursor() from None
-    if not 0 <= micros <= _ALL_MICROSECONDS:
-        raise _no_cursor()
-    return StuckPosition(waiting, _EPOCH + timedelta(microseconds=micros), execution_id)
+def position_of(caller: ServiceIdentity, cursor: str) -> StuckPosition:
+    """The position of a cursor. Raises RefusedError INVALID_ARGUMENT for anything that is none of this caller's."""
+    packed = read_cursor(_query(caller), cursor, _CURSOR.size)
+    part, micros, last_id = _CURSOR.unpack(packed)
+    if part > max(StuckPart):
+        raise no_cursor()
+    return StuckPosition(StuckPart(part), from_micros(micros), last_id)
 
 
-def _no_cursor() -> RefusedError:
-    return invalid("cursor", "must be the next_cursor of an earlier page")
+def _query(caller: ServiceIdentity) -> Query:
+    return ("ListStuckTasks", caller.tenant_id, caller.authority_scope)

@@ -126,6 +126,17 @@ class ExecutionCommands:
         token, expires_at = self._credentials.issue_token(binding, generation)
         return IssuedCredentials(token, expires_at, self._credentials.make_handle(binding, generation))
 
+    async def open_parent(self, caller: ServiceIdentity, token: str, handle: str) -> ExecutionGrant | None:
+        """The grant of an execution that registers a child under itself; None where neither is given.
+
+        Raises RefusedError UNAUTHENTICATED, EXECUTION_NOT_FOUND, TOKEN_MISMATCH, PRODUCER_MISMATCH.
+        """
+        if not token and not handle:
+            return None
+        grant = await self.open(token, handle)
+        check_own(caller, grant.binding)
+        return grant
+
     async def bind(self, caller: ServiceIdentity, token: str, handle: str) -> BoundExecution:
         """BindExecution: the context, a handle and the next sequence number of a live execution."""
         grant = await self.open(token, handle)
@@ -248,4 +259,5 @@ def binding_of(task: TaskState, step: StepState) -> ExecutionBinding:
         producer_id=definition.expected_producer,
         definition_version=step.terms.definition_version,
         definition_task_type=step.terms.definition_task_type,
+        may_register_children=envelope.terms.dynamic.admits_parent(definition.operation_code),
     )

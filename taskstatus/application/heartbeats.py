@@ -113,6 +113,11 @@ class Heartbeats:
         """Charge the caller for beats that come another way. Raises RefusedError RATE_LIMITED (N-4)."""
         self._limiter.admit(caller, beats)
 
+    def refused(self, reasons: Mapping[Reason, int]) -> None:
+        """Count beats that another way has refused before it judged them (N-3)."""
+        for reason, beats in reasons.items():
+            self._observer.heartbeats_judged(reason, beats)
+
     async def beat_all(self, drafts: Sequence[BeatDraft]) -> list[HeartbeatAnswer]:
         """One answer for each beat of one caller, in order.
 

@@ -64,6 +64,8 @@ class ExecutionBinding:
     definition_version: int = 0
     """The operation definition that it is bound to; 0 is the generic profile."""
     definition_task_type: str = "*"
+    may_register_children: bool = False
+    """REGISTER_CHILD_EXECUTION: whether it may register dynamic children under itself (R-4, R-5)."""
 
 
 @dataclass(frozen=True, slots=True)

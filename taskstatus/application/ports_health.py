@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Protocol
 
 from taskstatus.domain.health_changes import HealthSign
@@ -64,6 +64,10 @@ class OverdueLeases(Protocol):
         """Up to ``limit`` open leases whose deadline has passed, by deadline and execution, after a position."""
         ...
 
+    async def nearly(self, limit: int, within_seconds: float, after: LeasePosition | None) -> Sequence[HealthCandidate]:
+        """As ``overdue``, but those whose deadline comes within so many seconds."""
+        ...
+
     async def candidates(self, execution_ids: Sequence[ExecutionId]) -> Sequence[HealthCandidate]:
         """The open leases of these executions, by one IN-list."""
         ...
@@ -73,12 +77,15 @@ class WorkerProbe(Protocol):
     """Asks whether silent workers are alive after all (H-6): a second way to them, such as a stream that is open."""
 
     async def alive(self, candidates: Sequence[HealthCandidate]) -> Collection[ExecutionId]:
-        """Those of the executions that are known to be at work; any failure counts as no answer."""
+        """Those of the executions that are known to be at work, within a time of its own; any failure is no answer.
+
+        Their sign of life is on its way into the lease. It takes no task's lock and makes no version (H-2).
+        """
         ...
 
 
 class StuckCause(StrEnum):
-    """Why an execution is listed; none of them ever fails it (H-8)."""
+    """Why an execution or a task is listed; none of them ever fails it (H-8)."""
 
     OVER_RUN_TIME = "OVER_RUN_TIME"
     """It runs longer than its step's ``maxRunSeconds``."""
@@ -88,34 +95,50 @@ class StuckCause(StrEnum):
     """It has been silent for long."""
     LOST_WORKER = "LOST_WORKER"
     """It has been silent for so long that WORKER_LOST was recorded."""
+    TASK_OVER_RUN_TIME = "TASK_OVER_RUN_TIME"
+    """The task's run takes longer than the task's own ``maxRunSeconds``."""
 
 
 @dataclass(frozen=True, slots=True)
 class StuckExecution:
-    """One execution that a person or its coordinator should look at."""
+    """One execution that a person or its coordinator should look at, or a task as a whole."""
 
     workflow_id: WorkflowId
     task_id: TaskId
     title: str
     task_attempt: int
     step_id: str
+    """Empty for a task, as are the attempt and the operation."""
     step_attempt: int
     operation_code: str
     producer_id: str
-    execution_id: ExecutionId
+    """Of a task, its coordinator."""
+    execution_id: ExecutionId | None
+    """None for a task."""
     causes: tuple[StuckCause, ...]
     since: datetime
     """From when on it counts as stuck, by the database's clock; for NOT_TAKEN_UP by the time in its id."""
 
 
+class StuckPart(IntEnum):
+    """The parts of the list, one after the other."""
+
+    RUNNING = 0
+    """Executions that run too long or are silent, by ``since``."""
+    WAITING = 1
+    """Executions that nobody has taken up, by execution."""
+    TASKS = 2
+    """Tasks whose run takes too long, by ``since``."""
+
+
 @dataclass(frozen=True, slots=True)
 class StuckPosition:
-    """A place in the list: first the executions that run, by ``since``, then those that wait, by execution."""
+    """A place in the list."""
 
-    waiting: bool
+    part: StuckPart
     since: datetime
-    execution_id: bytes
-    """An execution, or the least id of a moment: a position never names work of another tenant."""
+    id: bytes
+    """An execution, a task, or the least id of a moment: a position never names work of another tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +155,7 @@ class StuckWork(Protocol):
     """Lists and counts stuck work by indexes, without locks; every method raises StoreUnavailableError."""
 
     async def page(self, tenant_id: str, authority_scope: str, after: StuckPosition | None, limit: int) -> StuckPage:
-        """Stuck executions of one tenant and scope; looks at a bounded number of rows."""
+        """Stuck executions and tasks of one tenant and scope; looks at a bounded number of rows."""
         ...
 
     async def counts(self) -> Mapping[StuckCause, int]:
@@ -149,6 +172,10 @@ class HealthObserver(Protocol):
 
     def health_scanned(self, candidates: int, held_back: int) -> None:
         """One look at overdue leases found so many, and held back so many of them (H-5)."""
+        ...
+
+    def health_probed(self, alive: int, silent: int) -> None:
+        """A second check found so many of the silent executions alive, and heard nothing of the others (H-6)."""
         ...
 
     def stuck_counted(self, counts: Mapping[StuckCause, int]) -> None:

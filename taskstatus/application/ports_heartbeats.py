@@ -103,10 +103,16 @@ class BoundBeats(Protocol):
 class HeartbeatBinder(Protocol):
     """Gives live streams their way to beat."""
 
-    def bind(self, standing: ExecutionStanding, on_standing: Callable[[ExecutionStanding], None]) -> BoundBeats:
+    def bind(
+        self,
+        standing: ExecutionStanding,
+        on_standing: Callable[[ExecutionStanding], None],
+        on_asked: Callable[[], None] | None = None,
+    ) -> BoundBeats:
         """Beats for an execution; ``on_standing`` is called from the loop after each flush that read it anew.
 
-        Every bound execution is read anew once per persist period, whether it beats or not (T-2). Raises RefusedError
+        ``on_asked`` is called when the execution has been silent for long, to ask its worker for a beat (H-6). Every
+        bound execution is read anew once per persist period, whether it beats or not (T-2). Raises RefusedError
         RATE_LIMITED when this process has as many bindings as it may.
         """
         ...

@@ -5,7 +5,7 @@ Every transaction locks in the order of ``LOCK_ORDER`` and writes in it. Times c
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -14,8 +14,18 @@ from typing import Protocol, TypeVar
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lease import LeaseState
-from taskstatus.domain.records import ChangeSet, SeenEvent, TaskView, TimelinePage
-from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
+from taskstatus.domain.records import (
+    ChangeSet,
+    EventRecord,
+    ExternalRefRecord,
+    RunView,
+    SeenEvent,
+    TaskView,
+    TimelinePage,
+    WorkflowEventRecord,
+)
+from taskstatus.domain.state import ExternalRef, Grant, StepState, TaskState, WorkflowState
+from taskstatus.domain.workflow_aggregate import MemberTally
 
 T = TypeVar("T")
 
@@ -26,6 +36,8 @@ NOTHING_KNOWN: Mapping[TaskId, TaskState] = MappingProxyType({})
 
 StepKey = tuple[TaskId, int, str]
 """(task, run, step id)."""
+RunKey = tuple[TaskId, int]
+"""(task, run)."""
 
 
 class StoreUnavailableError(Exception):
@@ -77,6 +89,29 @@ class WriteTransaction(Protocol):
         """The workflow's row, locked, with its grants."""
         ...
 
+    async def lock_free_workflows(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, LockedWorkflow]:
+        """The rows of these workflows, locked in the order of their ids, without their grants.
+
+        Unknown ones are absent, and so are those that another transaction holds: nothing is waited for.
+        """
+        ...
+
+    async def existing_workflows(self, workflow_ids: Sequence[WorkflowId]) -> Set[WorkflowId]:
+        """Those of the ids that are workflows; not locked."""
+        ...
+
+    async def existing_triggers(self, trigger_ids: Sequence[bytes]) -> Set[bytes]:
+        """Those of these AGGREGATE rows that are still there; under the locks of their workflows."""
+        ...
+
+    async def count_members(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, MemberTally]:
+        """The members of these workflows as committed now, not locked; workflows without any are absent (L-7)."""
+        ...
+
+    async def workflow_event(self, workflow_id: WorkflowId, event_id: str) -> WorkflowEventRecord | None:
+        """The first event of a workflow with this id, which is a command's; under the workflow's lock."""
+        ...
+
     async def tasks_of_workflow(self, workflow_id: WorkflowId, keys: Sequence[str]) -> Mapping[str, TaskState]:
         """The workflow's tasks with these client task keys, not locked."""
         ...
@@ -96,6 +131,38 @@ class WriteTransaction(Protocol):
 
     async def step_attempts(self, keys: Sequence[StepKey]) -> Mapping[StepKey, tuple[StepState, ...]]:
         """All attempts of these steps by rising attempt; unknown steps are absent. Under the locks of their tasks."""
+        ...
+
+    async def steps_of_run(self, task_id: TaskId, task_attempt: int) -> tuple[StepState, ...]:
+        """Every attempt of every step of one run, in no order; under the task's lock. For reruns, never for events."""
+        ...
+
+    async def last_step_version(self, task_id: TaskId, step_id: str) -> int:
+        """The highest version of a step over all runs; 0 for a step that never was. Under the task's lock."""
+        ...
+
+    async def runs(self, keys: Sequence[RunKey]) -> Mapping[RunKey, RunView]:
+        """These runs; unknown ones are absent. Under the locks of their tasks."""
+        ...
+
+    async def peek_tasks(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, TaskState]:
+        """These tasks, not locked; unknown ids are absent."""
+        ...
+
+    async def task_grants(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, tuple[Grant, ...]]:
+        """The grants in force, not locked; tasks without one are absent."""
+        ...
+
+    async def committed_event(self, task_id: TaskId, event_id: str) -> EventRecord | None:
+        """The event of a task with this id; None when there is none, or it has been cleaned away."""
+        ...
+
+    async def external_ref(self, tenant_id: str, authority_scope: str, ref: ExternalRef) -> ExternalRefRecord | None:
+        """Which task a number names; not locked, its unique key is the guard (ID-5)."""
+        ...
+
+    async def external_refs_of(self, task_id: TaskId) -> tuple[ExternalRef, ...]:
+        """The numbers that name a task, by type and value."""
         ...
 
     async def leases(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, LeaseState]:
@@ -155,4 +222,8 @@ class TaskReader(Protocol):
 
     async def task_grants(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, tuple[Grant, ...]]:
         """The grants in force; tasks without one are absent."""
+        ...
+
+    async def workflow_grants(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, tuple[Grant, ...]]:
+        """The grants in force; workflows without one are absent."""
         ...

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from taskstatus.application.identity import Identity, ServiceIdentity, UserIdentity
+from collections.abc import Iterable
+
+from taskstatus.application.identity import Identity, ServiceIdentity
 from taskstatus.application.ports_store import TaskReader
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.ids import TaskId, parse_task_id
+from taskstatus.domain.permissions import VIEW, may
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import TaskView, TimelinePage
-from taskstatus.domain.state import Grant, TaskState
+from taskstatus.domain.state import Grant, TaskEnvelope, TaskState
 
 TIMELINE_LIMIT_DEFAULT = 100
 TIMELINE_LIMIT_MAX = 500
@@ -38,27 +41,19 @@ class Queries:
 
     async def _may_view(self, identity: Identity, task: TaskState) -> bool:
         envelope = task.envelope
-        if isinstance(identity, ServiceIdentity):
-            return (envelope.tenant_id, envelope.authority_scope) == (identity.tenant_id, identity.authority_scope)
-        if envelope.tenant_id != identity.tenant_id:
-            return False
-        if envelope.owner_id == identity.user_id:
+        if may_view(identity, envelope, ()):
             return True
-        grants = await self._reader.task_grants([envelope.task_id])
-        return any(grants_view(grant, identity) for grant in grants.get(envelope.task_id, ()))
-
-
-def grants_view(grant: Grant, user: UserIdentity) -> bool:
-    """Whether a grant lets this person see the task; every permission includes VIEW."""
-    match grant.principal_type:
-        case "USER":
-            return grant.principal_id == user.user_id
-        case "PROJECT":
-            return grant.principal_id in user.projects
-        case "ROLE":
-            return grant.principal_id in user.roles
-        case _:
+        if isinstance(identity, ServiceIdentity) or envelope.tenant_id != identity.tenant_id:
             return False
+        grants = await self._reader.task_grants([envelope.task_id])
+        return may_view(identity, envelope, grants.get(envelope.task_id, ()))
+
+
+def may_view(identity: Identity, envelope: TaskEnvelope, grants: Iterable[Grant]) -> bool:
+    """Whether the caller may see a task: a service that of its tenant and scope, a person as ``permissions`` says."""
+    if isinstance(identity, ServiceIdentity):
+        return (envelope.tenant_id, envelope.authority_scope) == (identity.tenant_id, identity.authority_scope)
+    return may(envelope, grants, identity, VIEW)
 
 
 def task_not_found() -> RefusedError:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from taskstatus.application.identity import UserIdentity
 from taskstatus.application.ports_credentials import RealtimeTokens
 from taskstatus.application.query import Queries
-from taskstatus.domain.channels import realtime_user, task_detail_channel, task_user_channel
+from taskstatus.application.workflows import Workflows
+from taskstatus.domain.channels import (
+    realtime_user,
+    task_detail_channel,
+    task_user_channel,
+    workflow_summary_channel,
+)
+from taskstatus.domain.errors import invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +39,10 @@ class ChannelToken:
 class Realtime:
     """The methods of RealtimeService."""
 
-    def __init__(self, tokens: RealtimeTokens, queries: Queries, public_url: str) -> None:
+    def __init__(self, tokens: RealtimeTokens, queries: Queries, workflows: Workflows, public_url: str) -> None:
         self._tokens = tokens
         self._queries = queries
+        self._workflows = workflows
         self._public_url = public_url
 
     def session(self, user: UserIdentity) -> RealtimeSession:
@@ -43,9 +51,18 @@ class Realtime:
         token, expires_at = self._tokens.connection_token(realtime_user(user.tenant_id, user.user_id), [channel])
         return RealtimeSession(self._public_url, token, expires_at, channel)
 
-    async def subscription(self, user: UserIdentity, task_id_text: str) -> ChannelToken:
-        """A token for the detail channel of a task that the caller may see now. Raises RefusedError TASK_NOT_FOUND."""
-        view = await self._queries.task(user, task_id_text)
-        channel = task_detail_channel(user.tenant_id, view.task.envelope.task_id)
+    async def subscription(self, user: UserIdentity, task_id_text: str, workflow_id_text: str = "") -> ChannelToken:
+        """A token for the one channel that is named: a task's details, or a workflow's shared summaries.
+
+        The caller's access is checked now. Raises RefusedError TASK_NOT_FOUND, WORKFLOW_NOT_FOUND, INVALID_ARGUMENT.
+        """
+        if bool(task_id_text) == bool(workflow_id_text):
+            raise invalid("taskId", "exactly one of taskId and workflowId is required")
+        if workflow_id_text:
+            workflow_id = await self._workflows.followed(user, workflow_id_text)
+            channel = workflow_summary_channel(user.tenant_id, workflow_id)
+        else:
+            view = await self._queries.task(user, task_id_text)
+            channel = task_detail_channel(user.tenant_id, view.task.envelope.task_id)
         token, expires_at = self._tokens.subscription_token(realtime_user(user.tenant_id, user.user_id), channel)
         return ChannelToken(token, channel, expires_at)

@@ -34,23 +34,28 @@ ADVICE: Mapping[Reason, Advice] = {
     Reason.TASK_NOT_FOUND: Advice("No such task that the caller may see.", "Check the id and the caller."),
     Reason.STEP_NOT_FOUND: Advice("The task has no such step; events never create one.", "Register it first."),
     Reason.EXECUTION_NOT_FOUND: Advice("No such execution in the caller's tenant and scope.", "Check the id."),
-    Reason.DEFINITION_NOT_FOUND: Advice("No such definition.", "Publish it first."),
+    Reason.DEFINITION_NOT_FOUND: Advice("No such version is published for the type.", "Publish it first."),
     Reason.IDEMPOTENCY_CONFLICT: Advice(
         "The same key or event id was committed with other content.", "Use a new id for a new fact."
     ),
     Reason.VERSION_MISMATCH: Advice("If-Match names another version than the current one.", "Read again."),
-    Reason.TRANSITION_NOT_ALLOWED: Advice("The lifecycle does not allow this from where it stands.", "Read the task."),
+    Reason.TRANSITION_NOT_ALLOWED: Advice(
+        "Lifecycle or definition does not allow this from where the task stands.", "Read the task."
+    ),
     Reason.TERMINAL: Advice(
         "The step or task has ended.", "Stop; only a rerun or a correction leaves a terminal state."
     ),
     Reason.NOT_CANCELLABLE: Advice("The task can no longer be cancelled.", "Read the task."),
-    Reason.ALREADY_CLASSIFIED: Advice("The task is classified already.", "Its definition is frozen."),
-    Reason.DEFINITION_INCOMPATIBLE: Advice("The definition would break what is published.", "Publish a new version."),
+    Reason.ALREADY_CLASSIFIED: Advice("The task has its type already.", "Leave it: type and definitions are frozen."),
+    Reason.DEFINITION_INCOMPATIBLE: Advice(
+        "The definition would break what is published, or the version is retired.", "Publish, or name, a newer one."
+    ),
     Reason.INVALID_ARGUMENT: Advice("A field is missing, malformed, too long or unsafe.", "Mend the fields named."),
     Reason.SCHEMA_NOT_ALLOWED: Advice("data.schema is not registered for the operation.", "Register it first."),
     Reason.SCHEMA_VIOLATION: Advice("data.value does not fit its schema.", "Mend the value."),
     Reason.BUSINESS_STATUS_NOT_REGISTERED: Advice(
-        "The business status is unknown or does not map to the task's lifecycle.", "Use a registered one, or none."
+        "The task's definition does not list the business status, or gives it another lifecycle.",
+        "Use a registered one, or none.",
     ),
     Reason.PAYLOAD_TOO_LARGE: Advice("The request or its data is larger than the limit.", "Send a reference instead."),
     Reason.RATE_LIMITED: Advice("Too much is waiting.", "Send the same again after the pause told."),

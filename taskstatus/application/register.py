@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from taskstatus.application.definition_binding import DefinitionBinding, wanted_by
 from taskstatus.application.executions import BoundExecution, ExecutionCommands, binding_of
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.ports_definitions import DefinitionRegistry
@@ -12,11 +13,12 @@ from taskstatus.application.ports_runtime import WakeUp
 from taskstatus.application.ports_store import TaskStore, TransactionAttempt, WriteTransaction
 from taskstatus.domain.activation import Activation, ActivationRows, activate
 from taskstatus.domain.channels import check_user_channel
-from taskstatus.domain.commands import ActivateAttempt, Caller, CreateTask, CreateWorkflow, StepSpec, TaskSpec
+from taskstatus.domain.commands import ActivateAttempt, Caller, CreateTask, CreateWorkflow, TaskSpec
 from taskstatus.domain.creation import add_task, create_workflow
-from taskstatus.domain.definitions import OperationDefinition
-from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.dynamic import DynamicLimits
+from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id, bucket_of_owner
+from taskstatus.domain.metadata import refuse_taken
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import Grant, TaskState, WorkflowState
@@ -51,8 +53,10 @@ class Registration:
         tools: OutboxTools,
         wake_up: WakeUp,
         definitions: DefinitionRegistry,
+        limits: DynamicLimits,
     ) -> None:
-        self._definitions = definitions
+        self._limits = limits
+        self._binding = DefinitionBinding(definitions)
         self._store = store
         self._executions = executions
         self._ids = ids
@@ -60,14 +64,18 @@ class Registration:
         self._wake_up = wake_up
 
     async def create_workflow(self, command: CreateWorkflow) -> CreatedWorkflow:
-        """Create, or return what the same key created before. Raises RefusedError IDEMPOTENCY_CONFLICT."""
+        """Create, or return what the same key created before.
+
+        Raises RefusedError IDEMPOTENCY_CONFLICT, DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE.
+        """
         caller = command.caller
-        command = replace(command, tasks=tuple(self._with_policies(caller, task) for task in command.tasks))
         check_user_channel("ownerId", caller.tenant_id, command.owner_id)
         _check_grantees(caller, (*command.grants, *(grant for task in command.tasks for grant in task.grants)))
+        await self._prepare(caller, command.tasks)
         bucket = bucket_of_owner(caller.tenant_id, command.owner_id)
         workflow_id = WorkflowId(self._ids.new(bucket))
-        task_ids = [TaskId(self._ids.new(bucket)) for _ in command.tasks]
+        # Created at the same moment, they stand in lists by id: let that be the order in which they were given (Q-1).
+        task_ids = sorted(TaskId(self._ids.new(bucket)) for _ in command.tasks)
 
         async def body(tx: WriteTransaction, _: TransactionAttempt) -> CreatedWorkflow:
             existing = await tx.find_workflow_by_key(
@@ -75,8 +83,10 @@ class Registration:
             )
             if existing is not None:
                 return await self._repeat_workflow(tx, command, existing, workflow_id)
+            bound = replace(command, tasks=tuple(self._bound(caller, task) for task in command.tasks))
+            await _check_relations(tx, caller, "initialTasks", command.tasks)
             now = await tx.now()
-            workflow, tasks, changes = create_workflow(command, workflow_id, bucket, task_ids, now, self._tools)
+            workflow, tasks, changes = create_workflow(bound, workflow_id, bucket, task_ids, now, self._tools)
             await tx.write(changes)
             return CreatedWorkflow(workflow, tuple(tasks), created=True)
 
@@ -98,11 +108,11 @@ class Registration:
     async def create_task(self, command: CreateTask) -> CreatedTask:
         """Create, or return what the same key created before.
 
-        Raises RefusedError WORKFLOW_NOT_FOUND, IDEMPOTENCY_CONFLICT.
+        Raises RefusedError WORKFLOW_NOT_FOUND, IDEMPOTENCY_CONFLICT, DEFINITION_NOT_FOUND, DEFINITION_INCOMPATIBLE.
         """
         _check_grantees(command.caller, command.task.grants)
         task_id = TaskId(self._ids.new(bucket_of_id(command.workflow_id)))
-        command = replace(command, task=self._with_policies(command.caller, command.task))
+        await self._prepare(command.caller, [command.task])
 
         async def body(tx: WriteTransaction, _: TransactionAttempt) -> CreatedTask:
             locked = await tx.lock_workflow(command.workflow_id)
@@ -112,7 +122,9 @@ class Registration:
             existing = (await tx.tasks_of_workflow(command.workflow_id, [key])).get(key)
             if existing is not None:
                 return _repeat_task(command, locked.state, existing, task_id)
-            workflow, task, changes = add_task(command, locked.state, task_id, locked.now, self._tools)
+            bound = replace(command, task=self._bound(command.caller, command.task))
+            await _check_relations(tx, command.caller, "task", [command.task])
+            workflow, task, changes = add_task(bound, locked.state, task_id, locked.now, self._tools)
             await tx.write(changes)
             return CreatedTask(workflow, task, created=True)
 
@@ -126,7 +138,7 @@ class Registration:
 
         async def body(tx: WriteTransaction, _: TransactionAttempt) -> Activation:
             rows = await _activation_rows(tx, command)
-            activation = activate(command, rows, execution_id, self._tools, self._definition_of)
+            activation = activate(command, rows, execution_id, self._tools, self._binding.operation_of, self._limits)
             if not activation.changes.is_empty:
                 await tx.write(activation.changes)
             return activation
@@ -138,31 +150,38 @@ class Registration:
         is_ours = activation.created or binding.execution_id == execution_id
         return BoundExecution(binding, activation.task, activation.step, credentials, created=is_ours)
 
-    def _with_policies(self, caller: Caller, task: TaskSpec) -> TaskSpec:
-        """Steps that name no failure policy take the one of their operation's newest definition (L-6)."""
-        if all(step.failure_policy is not None for step in task.steps):
-            return task
-        return replace(task, steps=tuple(self._with_policy(caller, task, step) for step in task.steps))
+    async def _prepare(self, caller: Caller, tasks: Sequence[TaskSpec]) -> None:
+        await self._binding.prepare(caller.tenant_id, caller.authority_scope, map(wanted_by, tasks))
 
-    def _with_policy(self, caller: Caller, task: TaskSpec, step: StepSpec) -> StepSpec:
-        if step.failure_policy is not None:
-            return step
-        definition = self._definitions.latest(
-            caller.tenant_id, caller.authority_scope, task.task_type, step.operation_code
-        )
-        return replace(step, failure_policy=definition.failure_policy)
-
-    def _definition_of(self, task: TaskState, operation_code: str) -> OperationDefinition:
-        envelope = task.envelope
-        return self._definitions.latest(
-            envelope.tenant_id, envelope.authority_scope, envelope.task_type, operation_code
-        )
+    def _bound(self, caller: Caller, task: TaskSpec) -> TaskSpec:
+        """The task as it is first created; a repeat is answered from what the first one bound."""
+        return self._binding.bind_spec(caller.tenant_id, caller.authority_scope, task)
 
 
 def _check_grantees(caller: Caller, grants: Sequence[Grant]) -> None:
     for grant in grants:
         if grant.principal_type == "USER":
             check_user_channel("grants", caller.tenant_id, grant.principal_id)
+
+
+async def _check_relations(tx: WriteTransaction, caller: Caller, path: str, tasks: Sequence[TaskSpec]) -> None:
+    """Parents must be the caller's, and no number may name another task already (ID-5)."""
+    parents = await tx.peek_tasks([task.parent_task_id for task in tasks if task.parent_task_id is not None])
+    refs = [ref for task in tasks for ref in task.external_refs]
+    if len(set(refs)) != len(refs):
+        raise invalid(path, "the same external reference stands twice")
+    for task in tasks:
+        parent = None if task.parent_task_id is None else parents.get(task.parent_task_id)
+        if task.parent_task_id is not None and (parent is None or not _is_in_scope(caller, parent)):
+            raise RefusedError(Reason.TASK_NOT_FOUND, "no such parent task", metadata={"field": "parentTaskId"})
+        for ref in task.external_refs:
+            holder = await tx.external_ref(caller.tenant_id, caller.authority_scope, ref)
+            refuse_taken(ref, holder, "externalRefs")
+
+
+def _is_in_scope(caller: Caller, task: TaskState) -> bool:
+    envelope = task.envelope
+    return (envelope.tenant_id, envelope.authority_scope) == (caller.tenant_id, caller.authority_scope)
 
 
 async def _activation_rows(tx: WriteTransaction, command: ActivateAttempt) -> ActivationRows:
@@ -175,12 +194,16 @@ async def _activation_rows(tx: WriteTransaction, command: ActivateAttempt) -> Ac
     parent_id = command.dynamic.parent_execution_id if command.dynamic else None
     parents = await tx.executions([parent_id]) if parent_id else {}
     seen = await tx.seen_events([(command.task_id, command.command_id)])
+    runs = await tx.runs([(command.task_id, run)]) if command.dynamic else {}
+    is_new_to_run = command.dynamic is not None and not attempts and run > 1
     return ActivationRows(
         locked.state,
         attempts,
         parents.get(parent_id) if parent_id else None,
         seen.get((command.task_id, command.command_id)),
         locked.now,
+        runs[command.task_id, run].run if (command.task_id, run) in runs else None,
+        await tx.last_step_version(command.task_id, command.step_id) if is_new_to_run else 0,
     )
 
 

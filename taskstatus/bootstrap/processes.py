@@ -51,6 +51,7 @@ async def serve_grpc(settings: Settings) -> None:
         port = await server.start()
         await health.attach(server)
         service.reconciler.start()
+        service.projector.start()
         logger.info("serving gRPC", extra={"listen": settings.grpc_listen, "port": port})
         await until_stopped()
         logger.info("draining")

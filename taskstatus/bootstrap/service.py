@@ -13,12 +13,14 @@ import orjson
 
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.definitions.catalogue import Catalogue
 from taskstatus.adapters.definitions.registry import CachedRegistry
 from taskstatus.adapters.definitions.schemas import CompiledSchemas
 from taskstatus.adapters.mysql.audit_table import AuditTable
 from taskstatus.adapters.mysql.definition_table import DefinitionTable
 from taskstatus.adapters.mysql.engine import PoolLimits, open_database
 from taskstatus.adapters.mysql.lease_table import LeaseTable
+from taskstatus.adapters.mysql.list_table import ListTable
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
 from taskstatus.adapters.mysql.transactions import MySqlTaskStore
 from taskstatus.adapters.telemetry.metrics import ServiceMetrics
@@ -27,16 +29,21 @@ from taskstatus.adapters.tokens.identity_verifier import JwtIdentityVerifier
 from taskstatus.adapters.tokens.realtime_tokens import EcdsaRealtimeTokens
 from taskstatus.adapters.wake_up import NoWakeUp, RedisWakeUp
 from taskstatus.application.admin import Administration
+from taskstatus.application.classification import Classification
 from taskstatus.application.data_rules import DataRules
+from taskstatus.application.definition_binding import DefinitionBinding
+from taskstatus.application.definitions import Definitions
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.heartbeats import Heartbeats
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.links import Links
+from taskstatus.application.lookups import Lookups
 from taskstatus.application.ports_audit import RejectionAudit
 from taskstatus.application.ports_clock import Clock
-from taskstatus.application.ports_definitions import DefinitionRegistry
+from taskstatus.application.ports_definitions import DefinitionCatalogue, DefinitionRegistry
 from taskstatus.application.ports_health import StuckWork
 from taskstatus.application.ports_heartbeats import HealthSignals
+from taskstatus.application.ports_lists import TaskListReader
 from taskstatus.application.ports_runtime import EventWriter, WakeUp
 from taskstatus.application.ports_store import TaskReader, TaskStore
 from taskstatus.application.query import Queries
@@ -45,8 +52,13 @@ from taskstatus.application.realtime import Realtime
 from taskstatus.application.register import Registration
 from taskstatus.application.report import Rejections, Reporting
 from taskstatus.application.service import TaskStatusService
+from taskstatus.application.task_commands import TaskCommands
+from taskstatus.application.task_lists import TaskLists
+from taskstatus.application.workflows import Workflows
 from taskstatus.bootstrap.health import health_parts
 from taskstatus.bootstrap.probes import Announce, DatabaseProbe, GrpcHealth
+from taskstatus.bootstrap.workflows import workflow_parts
+from taskstatus.domain.dynamic import DynamicLimits
 from taskstatus.domain.heartbeat import TermBounds
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.entrypoints.grpc.stream_config import StreamConfig, StreamParts
@@ -60,6 +72,7 @@ from taskstatus.runtime.heartbeat_coalescer import CoalescerConfig, HeartbeatCoa
 from taskstatus.runtime.lanes import LaneConfig, Lanes
 from taskstatus.runtime.readiness import Readiness, ReadinessConfig
 from taskstatus.runtime.shielded_store import ShieldedStore
+from taskstatus.runtime.workflow_projector import WorkflowProjector
 from taskstatus.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -84,6 +97,8 @@ class RunningService:
     streams: StreamServer
     reconciler: HealthReconciler
     """Not started: only the service process does."""
+    projector: WorkflowProjector
+    """Not started either."""
 
     def is_ready(self) -> bool:
         """Whether traffic should come here."""
@@ -113,22 +128,36 @@ async def open_service(settings: Settings, server: GrpcHealth | None = None) -> 
         stack.push_async_callback(store.drain)
         ids = IdFactory(clock, randomness)
         tools = OutboxTools(new_id=ids.new, to_json=orjson.dumps)
-        lanes = Lanes(store, OneShard(), clock, tools, wake_up, metrics, _lane_config(settings))
+        reader = MySqlTaskReader(database.reader)
+        definition_table = DefinitionTable(mysql_store, reader)
+        definitions = CachedRegistry(definition_table)
+        await definitions.start()
+        stack.push_async_callback(definitions.stop)
+        axis = workflow_parts(store, reader, tools, wake_up, clock, metrics)
+        stack.push_async_callback(axis.projector.stop)
+        lanes = Lanes(
+            store,
+            definitions,
+            OneShard(),
+            clock,
+            tools,
+            wake_up,
+            metrics,
+            _lane_config(settings),
+            axis.projector.hint,
+        )
         stack.push_async_callback(lanes.stop)
         verifier = JwtIdentityVerifier.from_file(given(settings.identity_file), clock)
         stack.push_async_callback(verifier.aclose)
-        reader = MySqlTaskReader(database.reader)
         heartbeats = _HeartbeatParts(LeaseTable(mysql_store, reader), Links(), _term_bounds(settings))
-        health = health_parts(settings, reader, lanes, clock, randomness, metrics)
-        stack.push_async_callback(health.reconciler.stop)
+        health = health_parts(settings, reader, lanes, clock, metrics)
         health.recoveries.start()
         stack.push_async_callback(health.recoveries.stop)
         coalescer = heartbeats.coalescer(settings, clock, health.recoveries, metrics)
         coalescer.start()
         stack.push_async_callback(coalescer.stop)
-        definitions = CachedRegistry(DefinitionTable(database.reader, database.writer))
-        await definitions.start()
-        stack.push_async_callback(definitions.stop)
+        reconciler = health.reconciler(settings, clock, randomness, metrics, coalescer)
+        stack.push_async_callback(reconciler.stop)
         audit = AuditWriter(AuditTable(database.writer, ids), clock, metrics.audit_dropped, AuditConfig())
         audit.start()
         stack.push_async_callback(audit.stop)
@@ -140,13 +169,16 @@ async def open_service(settings: Settings, server: GrpcHealth | None = None) -> 
             lanes,
             ids,
             tools,
-            wake_up,
+            axis.hints,
+            axis.workflows,
             metrics,
             definitions,
+            Catalogue(definition_table),
             audit,
             heartbeats,
             coalescer,
             health.stuck,
+            ListTable(reader),
         )
         readiness = Readiness(DatabaseProbe(database), Announce(server), clock, ReadinessConfig())
         await readiness.run_once()
@@ -164,7 +196,7 @@ async def open_service(settings: Settings, server: GrpcHealth | None = None) -> 
             _stream_config(settings),
         )
         streams = StreamServer(stream_parts, dispatch.authenticate, metrics)
-        yield RunningService(dispatch, clock, readiness, metrics, streams, health.reconciler)
+        yield RunningService(dispatch, clock, readiness, metrics, streams, reconciler, axis.projector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +211,15 @@ class _Parts:
     ids: IdFactory
     tools: OutboxTools
     wake_up: WakeUp
+    workflows: Workflows
     metrics: ServiceMetrics
     definitions: DefinitionRegistry
+    catalogue: DefinitionCatalogue
     audit: RejectionAudit
     heartbeats: _HeartbeatParts
     coalescer: HeartbeatCoalescer
     stuck: StuckWork
+    list_reader: TaskListReader
 
     def service(self) -> TaskStatusService:
         settings, definitions = self.settings, self.definitions
@@ -194,11 +229,15 @@ class _Parts:
         realtime_tokens = EcdsaRealtimeTokens.from_file(
             given(settings.realtime_key_file), settings.realtime_key_id, self.clock
         )
-        executions = ExecutionCommands(credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
+        directory = ExecutionDirectory(self.reader)
+        executions = ExecutionCommands(credentials, directory, self.reader, self.clock)
         queries = Queries(self.reader)
         data_rules = DataRules(definitions, CompiledSchemas())
+        commands = TaskCommands(self.store, directory, definitions, self.tools, self.wake_up)
         return TaskStatusService(
-            registration=Registration(self.store, executions, self.ids, self.tools, self.wake_up, definitions),
+            registration=Registration(
+                self.store, executions, self.ids, self.tools, self.wake_up, definitions, _dynamic_limits(settings)
+            ),
             executions=executions,
             reporting=Reporting(
                 executions,
@@ -210,7 +249,7 @@ class _Parts:
                 self.coalescer,
             ),
             queries=queries,
-            realtime=Realtime(realtime_tokens, queries, settings.centrifugo_public_url),
+            realtime=Realtime(realtime_tokens, queries, self.workflows, settings.centrifugo_public_url),
             heartbeats=Heartbeats(
                 executions,
                 self.heartbeats.leases,
@@ -228,6 +267,12 @@ class _Parts:
                 token_ttl_seconds=settings.execution_token_seconds,
             ),
             administration=Administration(self.stuck),
+            lists=TaskLists(self.list_reader),
+            lookups=Lookups(self.list_reader),
+            definitions=Definitions(self.catalogue, definitions),
+            classification=Classification(commands, DefinitionBinding(definitions), self.tools),
+            commands=commands,
+            workflows=self.workflows,
         )
 
 
@@ -254,6 +299,15 @@ def given(path: Path | None) -> Path:
 
 def _term_bounds(settings: Settings) -> TermBounds:
     return TermBounds(longest_interval_seconds=settings.heartbeat_longest_interval_seconds)
+
+
+def _dynamic_limits(settings: Settings) -> DynamicLimits:
+    return DynamicLimits(
+        max_steps=settings.dynamic_steps,
+        max_depth=settings.dynamic_depth,
+        max_parallel=settings.dynamic_parallel,
+        max_per_minute=settings.dynamic_per_minute,
+    )
 
 
 def _lane_config(settings: Settings) -> LaneConfig:

@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from taskstatus.domain.business_status import generic_name
-from taskstatus.domain.commands import ActivateAttempt, DynamicStep
+from taskstatus.domain.commands import ActivateAttempt, DynamicStep, actor_of
 from taskstatus.domain.definitions import OperationDefinition
+from taskstatus.domain.dynamic import DynamicLimits, check_parent, check_policy, count_registration, depth_below
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import with_step_counted, with_version, without_waiting_status
 from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.lifecycle import Lifecycle
-from taskstatus.domain.notifications import OutboxTools, task_notifications
+from taskstatus.domain.notifications import OutboxTools, aggregate_trigger, task_notifications
 from taskstatus.domain.own_events import Origin, own_event, own_result
 from taskstatus.domain.reasons import Reason
-from taskstatus.domain.records import ChangeSet, DedupRecord, SeenEvent
+from taskstatus.domain.records import ChangeSet, DedupRecord, RunRecord, SeenEvent
 from taskstatus.domain.state import (
     SUPERSEDED,
     ExecutionTerms,
@@ -50,6 +51,10 @@ class ActivationRows:
     seen: SeenEvent | None
     """The dedup row of the command's id."""
     now: datetime
+    run: RunRecord | None = None
+    """The task's current run; read for registrations."""
+    last_step_version: int = 0
+    """Of the step over all runs; read where the step is new to a later run."""
 
 
 DefinitionOf = Callable[[TaskState, str], OperationDefinition]
@@ -62,6 +67,7 @@ def activate(
     execution_id: ExecutionId,
     tools: OutboxTools,
     definition_of: DefinitionOf,
+    limits: DynamicLimits,
 ) -> Activation:
     """The attempt's execution, new or as it was given before. Raises RefusedError; then nothing is written."""
     task = _own_task(command, rows)
@@ -72,12 +78,15 @@ def activate(
     _refuse_ended(task, existing)
     _refuse_wrong_attempt(command, rows.attempts)
     _refuse_changed_definition(command, rows.attempts)
-    _refuse_foreign_parent(command, task, rows.parent)
+    if command.dynamic is not None:
+        _refuse_foreign_parent(command.dynamic, task, rows.parent)
+        check_parent(command.parent, rows.parent)
+        check_policy(task, command.dynamic, rows.parent)
     operation = _operation_definition(command, task, rows.attempts, definition_of)
     terms = _terms(command, task, execution_id, operation)
     if existing is not None:
         return _activate_manifest(task, existing, terms)
-    return _new_attempt(command, rows, task, terms, operation, tools)
+    return _new_attempt(command, rows, task, terms, operation, tools, limits)
 
 
 def _own_task(command: ActivateAttempt, rows: ActivationRows) -> TaskState:
@@ -87,7 +96,7 @@ def _own_task(command: ActivateAttempt, rows: ActivationRows) -> TaskState:
         caller.authority_scope,
     ):
         raise RefusedError(Reason.TASK_NOT_FOUND, "no such task")
-    if not task.envelope.may_rule(caller.producer_id):
+    if command.parent is None and not task.envelope.may_rule(caller.producer_id):
         raise RefusedError(Reason.PERMISSION_DENIED, "only the task's recorded coordinator may do this")
     if command.task_attempt and command.task_attempt != task.attempt:
         raise RefusedError(Reason.STALE_ATTEMPT, "another run of the task is current")
@@ -154,8 +163,8 @@ def _refuse_changed_definition(command: ActivateAttempt, attempts: Sequence[Step
         raise RefusedError(Reason.IDEMPOTENCY_CONFLICT, "the step exists with another operation or producer")
 
 
-def _refuse_foreign_parent(command: ActivateAttempt, task: TaskState, parent: StepState | None) -> None:
-    if command.dynamic is None or command.dynamic.parent_execution_id is None:
+def _refuse_foreign_parent(dynamic: DynamicStep, task: TaskState, parent: StepState | None) -> None:
+    if dynamic.parent_execution_id is None:
         return
     if parent is None or (parent.task_id, parent.task_attempt) != (task.envelope.task_id, task.attempt):
         raise RefusedError(Reason.EXECUTION_NOT_FOUND, "the parent is not an execution of this task's current run")
@@ -208,13 +217,14 @@ def _new_attempt(
     terms: ExecutionTerms,
     operation: OperationDefinition,
     tools: OutboxTools,
+    limits: DynamicLimits,
 ) -> Activation:
-    origin = Origin(command.caller, command.command_id, command.trace_id, command.traceparent, rows.now)
+    origin = Origin(actor_of(command.caller), command.command_id, command.trace_id, command.traceparent, rows.now)
     last = rows.attempts[-1] if rows.attempts else None
     versioned = with_version(task, rows.now)
     if last is not None:
         versioned = without_waiting_status(versioned)
-    step_version = (last.version if last else 0) + 1
+    step_version = (last.version if last else rows.last_step_version) + 1
     changes = ChangeSet()
     if last is not None:
         ended = _supersede(last, versioned.committed_at, step_version)
@@ -227,7 +237,7 @@ def _new_attempt(
         bucket=task.envelope.bucket,
         task_attempt=task.attempt,
         attempt=command.step_attempt,
-        definition=_definition(command, last, task, operation),
+        definition=_definition(command, last, task, rows.parent, operation),
         terms=terms,
         created_at=versioned.committed_at,
         version=step_version,
@@ -236,7 +246,17 @@ def _new_attempt(
     )
     # The credit is the step's, not the attempt's: it moves over without being counted again (E-8).
     versioned = with_step_counted(versioned, replace(step, lifecycle=Lifecycle.CANCELLED), step)
+    if command.dynamic is not None:
+        assert rows.run is not None
+        bounds, depth = limits.of(task.envelope.terms.dynamic), step.definition.depth
+        is_new = last is None
+        changes.runs.append(
+            count_registration(versioned, rows.run, bounds, is_new_step=is_new, depth=depth, now=rows.now)
+        )
     _record(changes, command, versioned, step, last, origin, tools)
+    trigger = aggregate_trigger(tools, task, versioned, changes.events[-1].event_type)
+    if trigger is not None:
+        changes.outbox.append(trigger)
     return Activation(versioned, step, created=True, changes=changes)
 
 
@@ -256,7 +276,11 @@ def _supersede(last: StepState, at: datetime, version: int) -> StepState:
 
 
 def _definition(
-    command: ActivateAttempt, last: StepState | None, task: TaskState, operation: OperationDefinition
+    command: ActivateAttempt,
+    last: StepState | None,
+    task: TaskState,
+    parent: StepState | None,
+    operation: OperationDefinition,
 ) -> StepDefinition:
     if last is not None:
         return last.definition
@@ -274,6 +298,7 @@ def _definition(
         display_name=dynamic.display_name,
         weight=0,
         max_run_seconds=dynamic.max_run_seconds,
+        depth=depth_below(parent),
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from taskstatus.domain.business_status import StatusDefinition
 from taskstatus.domain.commands import EventContent, TaskEventCommand
 from taskstatus.domain.copying import replace
 from taskstatus.domain.decide import Acceptance, Situation, decide, event_record, opened_lease
@@ -20,7 +21,7 @@ from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import end_with_task
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.lease import LeaseState
-from taskstatus.domain.notifications import OutboxTools, task_notifications
+from taskstatus.domain.notifications import OutboxTools, aggregate_trigger, task_notifications
 from taskstatus.domain.progress import replaces
 from taskstatus.domain.records import ChangeSet, DedupRecord, EndedRun, SeenEvent
 from taskstatus.domain.state import StepState, TaskState
@@ -28,7 +29,7 @@ from taskstatus.domain.verdicts import Accepted, Coalesced, Duplicate, Verdict
 
 RowKey = tuple[TaskId, int, str, int]
 
-_KEPT_UNLESS_TOLD = ("business_status", "phase_code", "phase_label", "data", "progress_seq")
+_KEPT_UNLESS_TOLD = ("phase_code", "phase_label", "data", "progress_seq")
 """Fields of an event that stay as they were when the next event is silent about them."""
 
 
@@ -42,6 +43,8 @@ class WorkingSet:
     now: Mapping[TaskId, datetime]
     leases: dict[ExecutionId, LeaseState] = field(default_factory=dict)
     """Of the executions whose health the batch's commands may change."""
+    statuses: Mapping[TaskId, StatusDefinition] = field(default_factory=dict)
+    """Of the tasks with a definition of their own to which the batch's commands report a business status."""
     by_execution: dict[ExecutionId, RowKey] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -111,6 +114,7 @@ class _Batch:
                 received_at=_received_at(now, arrival.waited_seconds),
                 oldest_accepted=self._oldest_accepted,
                 lease=self._lease_of(command),
+                statuses=self._rows.statuses.get(command.task_id),
             ),
             absorbs=bool(absorbed),
         )
@@ -222,6 +226,9 @@ class _Batch:
                 was_waiting=acceptance.was_waiting,
             )
         )
+        trigger = aggregate_trigger(tools, acceptance.before, task, command.content.event_type)
+        if trigger is not None:
+            changes.outbox.append(trigger)
         lease = opened_lease(acceptance)
         if lease is not None:
             changes.opened_leases.append(lease)
@@ -232,9 +239,13 @@ class _Batch:
 
 
 def _says_all_of(newer: EventContent, older: EventContent) -> bool:
-    """Whether the log explains the state without the older event: nothing of it is left after the newer one (E-8)."""
+    """Whether the log explains the state without the older event: nothing of it is left after the newer one (E-8).
+
+    A business status is only absorbed by itself: what may follow depends on the one before, which the log must show.
+    """
     is_told = all(getattr(newer, name) or not getattr(older, name) for name in _KEPT_UNLESS_TOLD)
-    return is_told and replaces(newer.progress, older.progress)
+    keeps_status = older.business_status in ("", newer.business_status)
+    return is_told and keeps_status and replaces(newer.progress, older.progress)
 
 
 def _event_key(command: TaskEventCommand) -> tuple[TaskId, str]:

@@ -11,8 +11,10 @@ from taskstatus.domain.events import EventType
 from taskstatus.domain.health_changes import HealthObservation
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.progress import Progress
+from taskstatus.domain.registration_terms import DEFAULT_TERMS, RegistrationTerms
 from taskstatus.domain.scrubbing import scrubbed
-from taskstatus.domain.state import DurationSource, FailurePolicy, Grant, StepError
+from taskstatus.domain.state import DurationSource, ExternalRef, FailurePolicy, Grant, StepError
+from taskstatus.domain.workflow_aggregate import AggregationPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,36 @@ class Caller:
     tenant_id: str
     authority_scope: str
     producer_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who gives a command: a verified service, or a verified person with what their claims say."""
+
+    tenant_id: str
+    authority_scope: str = ""
+    """Empty for a person: people belong to a tenant, not to a scope."""
+    producer_id: str = ""
+    user_id: str = ""
+    projects: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+    is_admin: bool = False
+    """A service with the admin role, which rules on every task of its scope."""
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person gives it."""
+        return bool(self.user_id)
+
+    @property
+    def name(self) -> str:
+        """``service:<producer>`` or ``user:<id>``, as the event log names it."""
+        return f"user:{self.user_id}" if self.is_person else f"service:{self.producer_id}"
+
+
+def actor_of(caller: Caller) -> Actor:
+    """The service behind a caller."""
+    return Actor(caller.tenant_id, caller.authority_scope, caller.producer_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +206,13 @@ class TaskSpec:
     """The request's deterministic form; kept with the TASK_CREATED event."""
     digest: bytes
     """Of the canonical form, for the conflict rule of ID-3."""
+    terms: RegistrationTerms = DEFAULT_TERMS
+    status_definition_version: int | None = None
+    """With a task type, as asked for: 0 is the newest. Once bound: what the envelope keeps."""
+    operation_definition_version: int | None = None
+    batch_id: str = ""
+    parent_task_id: TaskId | None = None
+    external_refs: tuple[ExternalRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +231,7 @@ class CreateWorkflow:
     digest: bytes
     trace_id: bytes | None = None
     traceparent: str = ""
+    aggregation_policy: AggregationPolicy = AggregationPolicy.ALL_SUCCEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +266,19 @@ class ActivateAttempt:
     digest: bytes
     trace_id: bytes | None = None
     traceparent: str = ""
+    parent: ParentCredential | None = None
+    """Set when the parent execution itself registers the child; None for the coordinator."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentCredential:
+    """The credential of a running execution that registers a child under itself; its signature or MAC was right."""
+
+    credential: Credential
+    grants_children: bool
+    """Whether it says REGISTER_CHILD_EXECUTION."""
+    received_unix: float
+    """This process's wall clock at receipt, in seconds; judges the expiry only."""
 
 
 @dataclass(frozen=True, slots=True)

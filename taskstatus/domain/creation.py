@@ -7,14 +7,21 @@ from dataclasses import replace
 from datetime import datetime
 
 from taskstatus.domain.business_status import generic_name
-from taskstatus.domain.commands import CreateTask, CreateWorkflow, StepSpec, TaskSpec
+from taskstatus.domain.commands import CreateTask, CreateWorkflow, StepSpec, TaskSpec, actor_of
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
-from taskstatus.domain.notifications import OutboxTools, task_notifications, workflow_notification
+from taskstatus.domain.notifications import OutboxTools, task_notifications
 from taskstatus.domain.own_events import Origin, own_event, own_result
-from taskstatus.domain.records import ChangeSet, DedupRecord, EventRecord, RunRecord, WorkflowEventRecord
+from taskstatus.domain.records import (
+    ChangeSet,
+    DedupRecord,
+    EventRecord,
+    ExternalRefRecord,
+    RunRecord,
+)
 from taskstatus.domain.state import (
+    ExternalRef,
     FailurePolicy,
     Grant,
     StepDefinition,
@@ -23,6 +30,8 @@ from taskstatus.domain.state import (
     TaskState,
     WorkflowState,
 )
+from taskstatus.domain.workflow_changes import with_new_members
+from taskstatus.domain.workflow_events import fact_of, record_version
 
 FIRST_VERSION = 1
 FIRST_RUN = 1
@@ -50,14 +59,17 @@ def create_workflow(
         coordinator_producer=command.coordinator_producer or command.caller.producer_id,
         lifecycle=Lifecycle.PENDING,
         version=FIRST_VERSION,
-        task_count=len(command.tasks),
+        task_count=0,
         created_at=now,
         committed_at=now,
         grants=command.grants,
+        aggregation_policy=command.aggregation_policy,
     )
-    origin = Origin(command.caller, command.command_id, command.trace_id, command.traceparent, now)
+    sensitive = sum(spec.sensitive for spec in command.tasks)
+    workflow = with_new_members(workflow, len(command.tasks) - sensitive, sensitive, now)
+    origin = Origin(actor_of(command.caller), command.command_id, command.trace_id, command.traceparent, now)
     changes = ChangeSet(new_workflows=[workflow])
-    _record_workflow_event(changes, workflow, EventType.WORKFLOW_CREATED, None, origin, command.digest, tools)
+    record_version(changes, workflow, fact_of(origin, EventType.WORKFLOW_CREATED, command.digest), tools)
     tasks = [
         _create_task(changes, workflow, spec, task_id, origin, tools)
         for spec, task_id in zip(command.tasks, task_ids, strict=True)
@@ -69,43 +81,18 @@ def add_task(
     command: CreateTask, workflow: WorkflowState, task_id: TaskId, now: datetime, tools: OutboxTools
 ) -> tuple[WorkflowState, TaskState, ChangeSet]:
     """One more task of a workflow; membership raises the workflow's own version (L-7)."""
-    origin = Origin(command.caller, command.command_id, command.trace_id, command.traceparent, now)
+    origin = Origin(actor_of(command.caller), command.command_id, command.trace_id, command.traceparent, now)
+    committed_at = max(now, workflow.committed_at)
+    is_sensitive = int(command.task.sensitive)
     grown = replace(
-        workflow,
+        with_new_members(workflow, 1 - is_sensitive, is_sensitive, committed_at),
         version=workflow.version + 1,
-        task_count=workflow.task_count + 1,
-        committed_at=max(now, workflow.committed_at),
+        committed_at=committed_at,
     )
     changes = ChangeSet(workflows=[grown])
-    _record_workflow_event(changes, grown, EventType.TASK_CREATED, task_id, origin, command.task.digest, tools)
+    record_version(changes, grown, fact_of(origin, EventType.TASK_CREATED, command.task.digest, task_id), tools)
     task = _create_task(changes, grown, command.task, task_id, origin, tools)
     return grown, task, changes
-
-
-def _record_workflow_event(
-    changes: ChangeSet,
-    workflow: WorkflowState,
-    event_type: EventType,
-    task_id: TaskId | None,
-    origin: Origin,
-    digest: bytes,
-    tools: OutboxTools,
-) -> None:
-    changes.workflow_events.append(
-        WorkflowEventRecord(
-            workflow_id=workflow.workflow_id,
-            bucket=workflow.bucket,
-            workflow_version=workflow.version,
-            event_id=origin.command_id,
-            event_type=event_type,
-            task_id=task_id,
-            actor=f"service:{origin.caller.producer_id}",
-            trace_id=origin.trace_id,
-            committed_at=workflow.committed_at,
-            digest=digest,
-        )
-    )
-    changes.outbox.append(workflow_notification(tools, workflow, event_type, origin.traceparent))
 
 
 def _create_task(
@@ -123,6 +110,7 @@ def _create_task(
         RunRecord(task_id, workflow.bucket, FIRST_RUN, spec.input_ref, task.weight_total, origin.now)
     )
     changes.new_task_grants.extend((task, grant) for grant in grants)
+    changes.external_refs.extend(_external_ref(task, ref) for ref in spec.external_refs)
     changes.new_steps.extend(
         _first_attempt(task, order, step, origin.now) for order, step in enumerate(spec.steps, start=1)
     )
@@ -164,6 +152,12 @@ def _first_state(
         policy_executors=spec.policy_executors,
         input_ref=spec.input_ref,
         created_at=now,
+        status_definition_version=spec.status_definition_version,
+        operation_definition_version=spec.operation_definition_version,
+        batch_id=spec.batch_id,
+        parent_task_id=spec.parent_task_id,
+        sensitive=spec.sensitive,
+        terms=spec.terms,
     )
     return TaskState(
         envelope=envelope,
@@ -186,6 +180,13 @@ def _first_state(
         duration_ms=None,
         duration_source=None,
         committed_at=now,
+    )
+
+
+def _external_ref(task: TaskState, ref: ExternalRef) -> ExternalRefRecord:
+    envelope = task.envelope
+    return ExternalRefRecord(
+        envelope.bucket, envelope.tenant_id, envelope.authority_scope, ref, envelope.task_id, task.committed_at
     )
 
 

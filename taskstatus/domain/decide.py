@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from taskstatus.domain.business_status import StatusDefinition
 from taskstatus.domain.commands import TaskEventCommand
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import (
@@ -45,6 +46,8 @@ class Situation:
     oldest_accepted: timedelta = OLDEST_ACCEPTED_EVENT
     lease: LeaseState | None = None
     """Of the execution that a health change names; None for every other command."""
+    statuses: StatusDefinition | None = None
+    """The statuses that the task is bound to; None: the generic ones, or the command names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,15 @@ class Acceptance:
     verdict: Accepted
     absorbs: bool
     """It took the version of an immediately preceding progress of the same execution (E-8)."""
-    was_waiting: bool
-    """Whether the task waited for a person before."""
+    before: TaskState
+    """The task as the event met it."""
     lease: LeaseState | None = None
     """As a health change leaves it."""
+
+    @property
+    def was_waiting(self) -> bool:
+        """Whether the task waited for a person before."""
+        return waits_for_person(self.before)
 
     @property
     def asks_for_person(self) -> bool:
@@ -88,6 +96,7 @@ def decide(command: TaskEventCommand, situation: Situation, absorbs: bool = Fals
         situation.seen,
         situation.oldest_accepted,
         situation.lease,
+        situation.statuses,
     )
     objection = judge(judgement) if command.observed is None else judge_health(judgement)
     if objection is not None:
@@ -97,8 +106,8 @@ def decide(command: TaskEventCommand, situation: Situation, absorbs: bool = Fals
     task, step = _evolve(judgement, absorbs)
     result = _result(task, step)
     gap = command.content.source_seq - last_sequence(judgement) - 1
-    was_waiting = waits_for_person(judgement.known_task)
-    return Acceptance(command, situation.received_at, task, step, Accepted(result, gap), absorbs, was_waiting)
+    before = judgement.known_task
+    return Acceptance(command, situation.received_at, task, step, Accepted(result, gap), absorbs, before)
 
 
 def _evolve(j: Judgement, absorbs: bool) -> tuple[TaskState, StepState | None]:
@@ -127,7 +136,7 @@ def _change_health(j: Judgement, observed: HealthObservation, received_at: datet
         step,
         Accepted(_result(task, step)),
         absorbs=False,
-        was_waiting=waits_for_person(before),
+        before=before,
         lease=lease_after(lease, observed, old, j.now),
     )
 

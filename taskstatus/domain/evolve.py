@@ -160,6 +160,7 @@ def with_step_counted(task: TaskState, before: StepState | None, after: StepStat
         open_steps=task.open_steps + _is_open(after) - _is_open(before),
         stale_steps=task.stale_steps + after.stale - (before.stale if before else False),
         degraded_steps=task.degraded_steps + after.degraded - (before.degraded if before else False),
+        open_dynamic=task.open_dynamic + (_is_open(after) - _is_open(before) if after.definition.dynamic else 0),
     )
 
 
@@ -189,6 +190,7 @@ def _end_task(task: TaskState, content: EventContent, at: datetime) -> TaskState
         duration_source=source,
         open_steps=0,
         stale_steps=0,
+        open_dynamic=0,
         failure=_failure(content) if content.event_type is EventType.TASK_FAILED else None,
     )
 

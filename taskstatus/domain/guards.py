@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from taskstatus.domain.business_status import GENERIC_STATUSES
+from taskstatus.domain.business_status import StatusDefinition, lifecycle_of, may_follow
 from taskstatus.domain.commands import EventContent, StatedFields, TaskEventCommand
 from taskstatus.domain.events import COORDINATOR_STEP_EVENTS, EventType
 from taskstatus.domain.ids import (
@@ -48,6 +48,8 @@ class Judgement:
     oldest_accepted: timedelta = OLDEST_ACCEPTED_EVENT
     lease: LeaseState | None = None
     """Read for health changes only."""
+    statuses: StatusDefinition | None = None
+    """The statuses that the task is bound to; None: the generic ones, or the event names none."""
 
     @property
     def known_task(self) -> TaskState:
@@ -290,11 +292,19 @@ def _business_status_fits(j: Judgement) -> Verdict | None:
     status = j.command.content.business_status
     if not status:
         return None
-    if GENERIC_STATUSES.get(status) is not task_lifecycle_after(j):
+    if lifecycle_of(status, j.statuses) is not task_lifecycle_after(j):
         return refused(
             Reason.BUSINESS_STATUS_NOT_REGISTERED,
             "the business status is not registered for the task's lifecycle after this event",
             businessStatus=status,
+        )
+    current = j.known_task.business_status
+    if not may_follow(status, current, j.statuses):
+        return refused(
+            Reason.TRANSITION_NOT_ALLOWED,
+            f"the task's definition does not allow this business status after {current}",
+            businessStatus=status,
+            currentBusinessStatus=current,
         )
     return None
 
@@ -342,7 +352,12 @@ GUARDS: tuple[Guard, ...] = (
     Guard("source sequence rises", "E-5", (Reason.STALE_SEQUENCE,), _sequence_rises),
     Guard("progress rises", "E-8", (Reason.PROGRESS_NOT_MONOTONIC,), _progress_rises),
     Guard("lifecycle allows", "L-1", (Reason.TERMINAL, Reason.TRANSITION_NOT_ALLOWED), _lifecycle_allows),
-    Guard("business status fits", "E-7", (Reason.BUSINESS_STATUS_NOT_REGISTERED,), _business_status_fits),
+    Guard(
+        "business status fits",
+        "E-7",
+        (Reason.BUSINESS_STATUS_NOT_REGISTERED, Reason.TRANSITION_NOT_ALLOWED),
+        _business_status_fits,
+    ),
 )
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.lease import LeaseState, patience_seconds
-from taskstatus.domain.state import StepState
+from taskstatus.domain.state import StepState, TaskState
 
 SERVICE_PRODUCER = "taskstatus"
 """Producer and actor of the facts that the service observes itself."""
@@ -108,3 +108,11 @@ def run_deadline(step: StepState, opened_at: datetime) -> datetime | None:
     """When the execution has run longer than its step allows (H-8); None without such a limit."""
     limit = step.definition.max_run_seconds
     return opened_at + timedelta(seconds=limit) if limit else None
+
+
+def task_deadline(task: TaskState) -> datetime | None:
+    """When the open run of a task has taken longer than the task allows (H-8); None without a limit or an open run."""
+    limit = task.envelope.terms.max_run_seconds
+    if not limit or task.started_at is None or task.finished_at is not None:
+        return None
+    return task.started_at + timedelta(seconds=limit)

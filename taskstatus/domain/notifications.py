@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from taskstatus.domain.events import EventType
 from taskstatus.domain.notices import notice_for
-from taskstatus.domain.projections import render_summary, render_workflow_summary
+from taskstatus.domain.projections import render_summary
 from taskstatus.domain.records import AggregateType, Audience, OutboxKind, OutboxRecord, Projection
 from taskstatus.domain.state import StepState, TaskState, WorkflowState
+from taskstatus.domain.workflow_messages import render_workflow_summary
+from taskstatus.domain.workflow_views import WorkflowCut, full_cut, shared_cut
 
 PASSING_FACTS = frozenset(
     {EventType.TASK_STARTED, EventType.STEP_STARTED, EventType.STEP_PROGRESS, EventType.STEP_HEALTH_CHANGED}
@@ -67,6 +69,7 @@ def _task_row(
     audience: Audience,
     payload: bytes | None,
     is_protected: bool,
+    kind: OutboxKind = OutboxKind.PUBLISH,
 ) -> OutboxRecord:
     envelope = task.envelope
     return OutboxRecord(
@@ -75,7 +78,7 @@ def _task_row(
         aggregate_type=AggregateType.TASK,
         aggregate_id=envelope.task_id,
         aggregate_version=task.version,
-        kind=OutboxKind.PUBLISH,
+        kind=kind,
         projection=projection,
         audience=audience,
         tenant_id=envelope.tenant_id,
@@ -89,10 +92,39 @@ def _task_row(
     )
 
 
-def workflow_notification(
+def aggregate_trigger(
+    tools: OutboxTools, before: TaskState, after: TaskState, event_type: EventType
+) -> OutboxRecord | None:
+    """The row that makes the projector look at the task's workflow, or None when it has no reason to (L-7).
+
+    Every transaction that moves a task's lifecycle or shown health adds it to ``changes.outbox``, once for the version
+    that the move has; creation does not, which counts its tasks itself. Any task version may have one.
+    """
+    if before.lifecycle is after.lifecycle and before.health is after.health:
+        return None
+    return _task_row(
+        tools, after, event_type, "", Projection.WORKFLOW_SUMMARY, Audience.NOBODY, None, False, OutboxKind.AGGREGATE
+    )
+
+
+def workflow_notifications(
     tools: OutboxTools, workflow: WorkflowState, event_type: EventType, traceparent: str
+) -> tuple[OutboxRecord, OutboxRecord]:
+    """The summary rows of one workflow version: the whole for its owner, the common cut for everyone else (P-4)."""
+    return (
+        _workflow_row(tools, workflow, event_type, traceparent, Audience.OWNER, full_cut(workflow)),
+        _workflow_row(tools, workflow, event_type, traceparent, Audience.VIEWERS, shared_cut(workflow)),
+    )
+
+
+def _workflow_row(
+    tools: OutboxTools,
+    workflow: WorkflowState,
+    event_type: EventType,
+    traceparent: str,
+    audience: Audience,
+    cut: WorkflowCut,
 ) -> OutboxRecord:
-    """The summary row of one workflow version."""
     return OutboxRecord(
         outbox_id=tools.new_id(workflow.bucket),
         bucket=workflow.bucket,
@@ -101,13 +133,13 @@ def workflow_notification(
         aggregate_version=workflow.version,
         kind=OutboxKind.PUBLISH,
         projection=Projection.WORKFLOW_SUMMARY,
-        audience=Audience.OWNER,
+        audience=audience,
         tenant_id=workflow.tenant_id,
         owner_id=workflow.owner_id,
         workflow_id=workflow.workflow_id,
         event_type=event_type,
-        protected=True,
-        payload=tools.to_json(render_workflow_summary(workflow, event_type)),
+        protected=event_type is not EventType.WORKFLOW_AGGREGATED or cut.lifecycle.is_terminal,
+        payload=tools.to_json(render_workflow_summary(workflow, cut, event_type)),
         traceparent=traceparent,
         committed_at=workflow.committed_at,
     )

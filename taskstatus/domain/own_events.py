@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from taskstatus.domain.commands import Caller
+from taskstatus.domain.commands import Actor
 from taskstatus.domain.events import EventType
 from taskstatus.domain.records import EventRecord, ReportResult
 from taskstatus.domain.state import StepState, TaskState
@@ -13,9 +13,9 @@ from taskstatus.domain.state import StepState, TaskState
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who created something, by which command, and when by the database's clock."""
+    """Who created or ruled something, by which command, and when by the database's clock."""
 
-    caller: Caller
+    actor: Actor
     command_id: str
     trace_id: bytes | None
     traceparent: str
@@ -31,13 +31,20 @@ def own_event(
     canonical: bytes,
     digest: bytes,
     superseded: StepState | None = None,
+    reason: str = "",
+    error_code: str = "",
+    shown: tuple[str, bytes] = ("", b""),
+    event_id: str = "",
 ) -> EventRecord:
-    """The row of a fact that the service itself writes for a command; its id is the command's (R-6)."""
+    """The row of a fact that the service itself writes for a command; its id is the command's (R-6).
+
+    ``shown``: schema and JSON of what the timeline shows with it. ``event_id``: for a further fact of the same command.
+    """
     return EventRecord(
         task_id=task.envelope.task_id,
         bucket=task.envelope.bucket,
         task_version=task.version,
-        event_id=origin.command_id,
+        event_id=event_id or origin.command_id,
         workflow_id=task.envelope.workflow_id,
         event_type=event_type,
         task_attempt=task.attempt,
@@ -47,15 +54,15 @@ def own_event(
         superseded_execution_id=superseded.terms.execution_id if superseded and superseded.terms else None,
         operation_code=step.definition.operation_code if step else "",
         step_version=step.version if step else 0,
-        producer_id=origin.caller.producer_id,
+        producer_id=origin.actor.producer_id,
         source_seq=0,
         lifecycle=task.lifecycle,
         business_status=task.business_status,
         health=task.health,
-        error_code="",
-        data_schema="",
-        reason="",
-        actor=f"service:{origin.caller.producer_id}",
+        error_code=error_code,
+        data_schema=shown[0],
+        reason=reason,
+        actor=origin.actor.name,
         trace_id=origin.trace_id,
         occurred_at=None,
         received_at=origin.now,
@@ -64,6 +71,7 @@ def own_event(
         duration_source=None,
         canonical=canonical,
         digest=digest,
+        shown_data=shown[1],
     )
 
 

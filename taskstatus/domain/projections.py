@@ -17,8 +17,8 @@ from taskstatus.domain.ids import format_execution_id, format_task_id, format_wo
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notices import Notice
 from taskstatus.domain.progress import FULL_POINTS, percent_of_points, weighted_percent
-from taskstatus.domain.records import EventRecord, TaskView
-from taskstatus.domain.state import DurationSource, StepState, TaskState, WorkflowState
+from taskstatus.domain.records import RUNS_SHOWN, EventRecord, RunOutcome, RunRecord, TaskView
+from taskstatus.domain.state import DurationSource, StepState, TaskFailure, TaskState
 
 SCHEMA_VERSION = 1
 NO_DURATION_SOURCE = "DURATION_SOURCE_UNSPECIFIED"
@@ -28,9 +28,12 @@ Json = dict[str, object]
 
 def task_percent(task: TaskState) -> float | None:
     """The task's progress in percent; success shows 100 (E-8)."""
-    if task.lifecycle is Lifecycle.SUCCEEDED:
-        return 100.0
-    return weighted_percent(task.progress_points, task.weight_total)
+    return _percent(task.lifecycle, task.progress_points, task.weight_total)
+
+
+def run_percent(run: RunRecord, outcome: RunOutcome) -> float | None:
+    """A run's progress in percent, by the same rule."""
+    return _percent(outcome.lifecycle, outcome.progress_points, run.weight_total)
 
 
 def step_percent(step: StepState) -> float | None:
@@ -46,6 +49,28 @@ def elapsed_ms(started_at: datetime | None, lifecycle: Lifecycle, as_of: datetim
     if started_at is None or lifecycle.is_terminal:
         return None
     return milliseconds_between(started_at, as_of)
+
+
+def total_duration_ms(task: TaskState) -> int | None:
+    """Milliseconds from the task's creation to its committed end, whatever runs lie between; None before (Q-2)."""
+    return None if task.finished_at is None else milliseconds_between(task.envelope.created_at, task.finished_at)
+
+
+def shown_runs(view: TaskView) -> list[tuple[RunRecord, RunOutcome]]:
+    """The last ``RUNS_SHOWN`` runs: each as it ended, the current one as the task stands."""
+    task = view.task
+    standing = RunOutcome(
+        task.lifecycle,
+        task.business_status,
+        task.progress_points,
+        task.failure,
+        task.started_at,
+        task.finished_at,
+        task.duration_ms,
+        task.duration_source,
+    )
+    runs = [(it.run, standing if it.run.task_attempt == task.attempt else it.outcome) for it in view.runs]
+    return [(run, outcome) for run, outcome in runs[-RUNS_SHOWN:] if outcome is not None]
 
 
 def render_summary(
@@ -76,26 +101,6 @@ def render_detail(view: TaskView) -> Json:
     return message
 
 
-def render_workflow_summary(workflow: WorkflowState, event_type: EventType) -> Json:
-    """The whole ``workflow.summary`` message of one workflow version."""
-    return {
-        "kind": "workflow.summary",
-        "schemaVersion": SCHEMA_VERSION,
-        "workflowId": format_workflow_id(workflow.workflow_id),
-        "workflowVersion": str(workflow.version),
-        "eventType": event_type,
-        "workflow": {
-            "id": format_workflow_id(workflow.workflow_id),
-            "version": str(workflow.version),
-            "title": workflow.title,
-            "workflowType": workflow.workflow_type,
-            "lifecycleStatus": workflow.lifecycle,
-            "taskCount": workflow.task_count,
-            "createdAt": json_time(workflow.created_at),
-        },
-    }
-
-
 def task_snapshot(view: TaskView) -> Json:
     """The JSON form of ``TaskSnapshot``."""
     task, envelope = view.task, view.task.envelope
@@ -113,7 +118,7 @@ def task_snapshot(view: TaskView) -> Json:
         "health": task.health,
         "progressPercent": task_percent(task),
         "cancelRequested": task.cancel_requested,
-        "failure": _task_failure(task),
+        "failure": _task_failure(task.failure),
         "createdAt": json_time(envelope.created_at),
         "startedAt": _optional_time(task.started_at),
         "finishedAt": _optional_time(task.finished_at),
@@ -122,19 +127,52 @@ def task_snapshot(view: TaskView) -> Json:
         "durationSource": _source(task.duration_source),
         "summaryData": shown(task.summary_schema, task.summary_data),
         "steps": [step_snapshot(step, view.as_of) for step in view.steps],
+        "statusDefinitionVersion": envelope.status_definition_version or 0,
+        "operationDefinitionVersion": envelope.operation_definition_version or 0,
+        "registrationMode": envelope.terms.mode,
+        "batchId": envelope.batch_id,
+        "parentTaskId": format_task_id(envelope.parent_task_id) if envelope.parent_task_id else "",
+        "externalRefs": [{"refType": ref.ref_type, "refValue": ref.ref_value} for ref in view.external_refs],
+        "runs": [_run_snapshot(run, outcome) for run, outcome in shown_runs(view)],
+        "dataClassification": envelope.terms.labels.data_classification,
+        # For services only, and no service reads this form.
+        "billingAccountId": "",
+        "retentionPolicyId": "",
     }
-    return _present(snapshot | task_durations(task, view.as_of))
+    return _present(snapshot | task_durations(view))
 
 
-def task_durations(task: TaskState, as_of: datetime) -> Json:
-    """Queue, run, total and elapsed milliseconds; None where not known (Q-2)."""
-    created, started, finished = task.envelope.created_at, task.started_at, task.finished_at
+def task_durations(view: TaskView) -> Json:
+    """Queue, run, total and elapsed milliseconds; None where not known (Q-2).
+
+    What a rerun waited in the queue begins when its run was opened; the total begins when the task was created.
+    """
+    task = view.task
+    opened = view.runs[-1].run.created_at if view.runs else task.envelope.created_at
     return {
-        "queueDurationMs": None if started is None else milliseconds_between(created, started),
+        "queueDurationMs": None if task.started_at is None else milliseconds_between(opened, task.started_at),
         "runDurationMs": task.duration_ms,
-        "totalDurationMs": None if finished is None else milliseconds_between(created, finished),
-        "elapsedMs": elapsed_ms(started, task.lifecycle, as_of),
+        "totalDurationMs": total_duration_ms(task),
+        "elapsedMs": elapsed_ms(task.started_at, task.lifecycle, view.as_of),
     }
+
+
+def _run_snapshot(run: RunRecord, outcome: RunOutcome) -> Json:
+    return _present(
+        {
+            "taskAttempt": run.task_attempt,
+            "lifecycleStatus": outcome.lifecycle,
+            "businessStatus": outcome.business_status,
+            "failure": _task_failure(outcome.failure),
+            "progressPercent": run_percent(run, outcome),
+            "createdAt": json_time(run.created_at),
+            "startedAt": _optional_time(outcome.started_at),
+            "finishedAt": _optional_time(outcome.finished_at),
+            "runDurationMs": outcome.duration_ms,
+            "durationSource": _source(outcome.duration_source),
+            "reason": run.reason,
+        }
+    )
 
 
 def step_snapshot(step: StepState, as_of: datetime) -> Json:
@@ -171,6 +209,9 @@ def step_snapshot(step: StepState, as_of: datetime) -> Json:
             "durationMs": step.duration_ms,
             "durationSource": _source(step.duration_source),
             "elapsedMs": elapsed_ms(step.started_at, step.lifecycle, as_of),
+            "depth": definition.depth,
+            "skipSourceEventId": step.skip.source_event_id if step.skip else "",
+            "skipReason": step.skip.reason if step.skip else "",
         }
     )
 
@@ -201,6 +242,7 @@ def timeline_event(event: EventRecord) -> Json:
             "committedAt": json_time(event.committed_at),
             "durationMs": event.duration_ms,
             "traceId": "",
+            "actor": event.actor,
         }
     )
 
@@ -242,6 +284,7 @@ def _summary_of_task(task: TaskState, as_of: datetime) -> Json:
         "version": str(task.version),
         "title": envelope.title,
         "taskType": envelope.task_type or None,
+        "statusDefinitionVersion": envelope.status_definition_version,
         "productId": envelope.product_id or None,
         "priority": envelope.priority,
         "lifecycleStatus": task.lifecycle,
@@ -254,14 +297,17 @@ def _summary_of_task(task: TaskState, as_of: datetime) -> Json:
         "startedAt": _optional_time(task.started_at),
         "finishedAt": _optional_time(task.finished_at),
         "elapsedMs": elapsed_ms(task.started_at, task.lifecycle, as_of),
-        "totalDurationMs": task_durations(task, as_of)["totalDurationMs"],
+        "totalDurationMs": total_duration_ms(task),
         "asOf": json_time(as_of),
         "summaryData": shown(task.summary_schema, task.summary_data),
     }
 
 
-def _task_failure(task: TaskState) -> Json | None:
-    failure = task.failure
+def _percent(lifecycle: Lifecycle, points: int, weight_total: int) -> float | None:
+    return 100.0 if lifecycle is Lifecycle.SUCCEEDED else weighted_percent(points, weight_total)
+
+
+def _task_failure(failure: TaskFailure | None) -> Json | None:
     if failure is None:
         return None
     return {

@@ -15,9 +15,11 @@ from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
-from taskstatus.domain.state import DurationSource, Grant, StepState, TaskState, WorkflowState
+from taskstatus.domain.state import DurationSource, ExternalRef, Grant, StepState, TaskFailure, TaskState, WorkflowState
 
 CANONICAL_VERSION = 1
+RUNS_SHOWN = 20
+"""Runs that a snapshot and a detail message hold, for their size; what went before them stands in the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class ReportResult:
     reason: Reason | None = None
     coalesced: bool = False
     cancel_requested: bool = False
+    task_attempt: int = 0
+    """The run after a command; 0 in the answers to events, which name it themselves."""
+    generation: int = 0
+    """The credential generation after a revocation; 0 elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,37 @@ class WorkflowEventRecord:
     trace_id: bytes | None
     committed_at: datetime
     digest: bytes
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRefRecord:
+    """One row of ``task_external_ref``: within tenant and scope a number names one task for good."""
+
+    bucket: int
+    tenant_id: str
+    authority_scope: str
+    ref: ExternalRef
+    task_id: TaskId
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One row of ``command_audit``: who ruled what on a task, with the value before and after, as JSON (L-3, R-8)."""
+
+    bucket: int
+    audit_id: bytes
+    tenant_id: str
+    authority_scope: str
+    task_id: TaskId
+    command_id: str
+    action: EventType
+    actor: str
+    reason: str
+    old_value: bytes
+    new_value: bytes
+    committed_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +159,7 @@ class OutboxKind(StrEnum):
     UNSUBSCRIBE = "UNSUBSCRIBE"
     DISCONNECT = "DISCONNECT"
     AGGREGATE = "AGGREGATE"
+    """Not the relay's: the workflow projector recomputes the aggregate (L-7)."""
 
 
 class Projection(StrEnum):
@@ -143,6 +181,10 @@ class Audience(StrEnum):
     """The owner and everyone with a USER grant at the time of publishing."""
     VIEWERS = "VIEWERS"
     """Whoever is subscribed to the object's own channel."""
+    GRANTEES = "GRANTEES"
+    """Everyone with a USER grant at the time of publishing, without the owner."""
+    NOBODY = "NOBODY"
+    """The service itself."""
 
 
 class AggregateType(StrEnum):
@@ -217,6 +259,34 @@ class RunRecord:
     input_ref: str
     weight_total: int
     created_at: datetime
+    reason: str = ""
+    """Why it was opened; empty for the first."""
+    dynamic_steps: int = 0
+    """How many dynamic steps were registered (R-5)."""
+    registered_at: tuple[datetime, ...] = ()
+    """When the last registrations were, oldest first, as many as the limit per minute looks at (R-5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a run ended (R-7)."""
+
+    lifecycle: Lifecycle
+    business_status: str
+    progress_points: int
+    failure: TaskFailure | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    duration_ms: int | None
+    duration_source: DurationSource | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run with its outcome; None while it goes on."""
+
+    run: RunRecord
+    outcome: RunOutcome | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +308,11 @@ class ChangeSet:
     new_runs: list[RunRecord] = field(default_factory=list)
     new_task_grants: list[tuple[TaskState, Grant]] = field(default_factory=list)
     tasks: list[TaskState] = field(default_factory=list)
+    relabelled: list[TaskState] = field(default_factory=list)
+    """Tasks, also among ``tasks``, whose title, type, label, priority or definitions a command changed (R-8)."""
+    runs: list[RunRecord] = field(default_factory=list)
+    """Runs whose registrations grew."""
+    external_refs: list[ExternalRefRecord] = field(default_factory=list)
     new_steps: list[StepState] = field(default_factory=list)
     steps: list[StepState] = field(default_factory=list)
     ended_runs: list[EndedRun] = field(default_factory=list)
@@ -249,6 +324,9 @@ class ChangeSet:
     dedups: list[DedupRecord] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
     outbox: list[OutboxRecord] = field(default_factory=list)
+    settled_triggers: list[tuple[int, bytes]] = field(default_factory=list)
+    """(bucket, outbox id) of AGGREGATE rows that the projector has looked into (L-7)."""
+    audits: list[AuditRecord] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -266,6 +344,10 @@ class TaskView:
     as_of: datetime
     trigger: EventRecord | None = None
     """The event that made the task's version, where it was asked for."""
+    runs: tuple[RunView, ...] = ()
+    """The last ``RUNS_SHOWN`` runs, the current one last (R-7)."""
+    external_refs: tuple[ExternalRef, ...] = ()
+    """The numbers that name the task, by type and value (ID-5)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from taskstatus.domain.health import Health, shown_health
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.progress import Progress
+from taskstatus.domain.registration_terms import DEFAULT_TERMS, RegistrationTerms
+from taskstatus.domain.workflow_aggregate import NO_MEMBERS, AggregationPolicy, MemberCounts
 
 
 class FailurePolicy(StrEnum):
@@ -38,6 +40,7 @@ PERMISSIONS = ("VIEW", "OPERATE", "ADMIN")
 """Each includes the ones before it."""
 
 SUPERSEDED = "SUPERSEDED"
+SKIPPED = "SKIPPED"
 TASK_ENDED = "TASK_ENDED"
 
 
@@ -65,7 +68,7 @@ class TaskFailure:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvelope:
-    """What never changes after creation (ID-1)."""
+    """What no event changes: fixed at creation (ID-1), but for the labels and the classification that commands set."""
 
     task_id: TaskId
     workflow_id: WorkflowId
@@ -83,6 +86,20 @@ class TaskEnvelope:
     policy_executors: tuple[str, ...]
     input_ref: str
     created_at: datetime
+    status_definition_version: int | None = None
+    """The status definition of its type; 0: the generic statuses; None: not classified yet (R-8)."""
+    operation_definition_version: int | None = None
+    """The newest version of its type's operation definitions; 0: those for any type only; None: not classified."""
+    batch_id: str = ""
+    parent_task_id: TaskId | None = None
+    sensitive: bool = False
+    """Whether the workflow's grants do not apply; what everyone may see of the workflow leaves it out (P-4)."""
+    terms: RegistrationTerms = DEFAULT_TERMS
+
+    @property
+    def is_classified(self) -> bool:
+        """Whether type and definitions are bound."""
+        return self.status_definition_version is not None
 
     def may_rule(self, producer_id: str) -> bool:
         """Whether the producer may report the task's own events (E-1)."""
@@ -124,6 +141,8 @@ class TaskState:
     summary_schema: str = ""
     summary_data: bytes = b""
     """The fields of the last data that ``task.summary`` may show, as JSON; empty for none (P-2)."""
+    open_dynamic: int = 0
+    """Executions of dynamic steps that have not ended (R-5)."""
 
     @property
     def health(self) -> Health:
@@ -147,6 +166,16 @@ class StepDefinition:
     display_name: str
     weight: int
     max_run_seconds: int
+    depth: int = 0
+    """How deep it lies below the manifest, whose steps are at 0 (R-5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkipRecord:
+    """Why a rerun does not repeat a step, and the STEP_COMPLETED whose result stands in (X-3)."""
+
+    reason: str
+    source_event_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +230,7 @@ class StepState:
     finished_at: datetime | None = None
     duration_ms: int | None = None
     duration_source: DurationSource | None = None
+    skip: SkipRecord | None = None
 
     @property
     def key(self) -> tuple[TaskId, int, str, int]:
@@ -211,6 +241,14 @@ class StepState:
     def health(self) -> Health:
         """The worse of the flags."""
         return shown_health(stale=self.stale, degraded=self.degraded)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRef:
+    """A number of another system (ID-5)."""
+
+    ref_type: str
+    ref_value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,3 +284,19 @@ class WorkflowState:
     created_at: datetime
     committed_at: datetime
     grants: tuple[Grant, ...] = field(default=())
+    aggregation_policy: AggregationPolicy = AggregationPolicy.ALL_SUCCEED
+    ruled: bool = False
+    """Whether ``lifecycle`` is a coordinator's ruling, which goes before the aggregate."""
+    ruling_reason: str = ""
+    counts: MemberCounts = NO_MEMBERS
+    """Of all its tasks, as the projector saw them last."""
+    shared_counts: MemberCounts = NO_MEMBERS
+    """Of those that every viewer of the workflow may see: without the sensitive ones (P-4)."""
+    health: Health = Health.HEALTHY
+    started_at: datetime | None = None
+    """When it first was anything but PENDING."""
+    finished_at: datetime | None = None
+    """When it ended; None again once it goes on."""
+    shared_started_at: datetime | None = None
+    """As ``started_at``, of what every viewer may see: when a sensitive task ran is nobody else's business (P-4)."""
+    shared_finished_at: datetime | None = None

@@ -9,19 +9,21 @@ accepted has its dedup row read before it is answered: a known event gets its fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from taskstatus.application.ports_clock import Clock
+from taskstatus.application.ports_definitions import StatusDefinitions
 from taskstatus.application.ports_runtime import ServiceObserver
 from taskstatus.application.ports_store import LockedTask, StepKey, TaskStore, TransactionAttempt, WriteTransaction
 from taskstatus.domain.batch import Arrival, RowKey, WorkingSet, evaluate
+from taskstatus.domain.business_status import StatusDefinition
 from taskstatus.domain.commands import TaskEventCommand
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.notifications import OutboxTools
-from taskstatus.domain.records import SeenEvent
+from taskstatus.domain.records import ChangeSet, OutboxKind, SeenEvent
 from taskstatus.domain.state import StepState
 from taskstatus.domain.verdicts import Accepted, Coalesced, Duplicate, Verdict, settle_as_first
 from taskstatus.runtime.row_cache import RowCache
@@ -37,6 +39,7 @@ class _Rows:
     steps: Mapping[RowKey, StepState]
     seen: dict[SeenKey, SeenEvent]
     leases: Mapping[ExecutionId, LeaseState]
+    statuses: Mapping[TaskId, StatusDefinition]
 
     def working_set(self) -> WorkingSet:
         """A set of its own for one evaluation, which changes it."""
@@ -46,7 +49,12 @@ class _Rows:
             seen=dict(self.seen),
             now={task_id: row.now for task_id, row in self.locked.items()},
             leases=dict(self.leases),
+            statuses=self.statuses,
         )
+
+
+def untold() -> None:
+    """Nobody follows in this process."""
 
 
 class BatchCommit:
@@ -55,23 +63,28 @@ class BatchCommit:
     def __init__(
         self,
         store: TaskStore,
+        definitions: StatusDefinitions,
         clock: Clock,
         tools: OutboxTools,
         observer: ServiceObserver,
         oldest_accepted: timedelta,
         cached_tasks: int,
+        on_trigger: Callable[[], None] = untold,
     ) -> None:
+        """``on_trigger`` is called after a commit that leaves workflows something to follow (L-7)."""
         self._store = store
+        self._definitions = definitions
         self._observer = observer
         self._clock = clock
         self._tools = tools
         self._oldest_accepted = oldest_accepted
         self._cache = RowCache(cached_tasks)
+        self._on_trigger = on_trigger
 
     async def __call__(self, commands: Sequence[TaskEventCommand]) -> list[Verdict]:
         """Raises StoreUnavailableError and StoreRefusedError; nothing is committed then, or it is unknown."""
         earlier: list[Verdict] = []
-        committed: list[tuple[_Rows, WorkingSet]] = []
+        committed: list[tuple[_Rows, WorkingSet, ChangeSet]] = []
 
         async def body(tx: WriteTransaction, attempt: TransactionAttempt) -> list[Verdict]:
             spares = attempt.number == 1
@@ -92,7 +105,7 @@ class BatchCommit:
             if attempt.settling:
                 verdicts = _settle(earlier, verdicts)
             earlier[:] = verdicts
-            committed[:] = [(rows, after)]
+            committed[:] = [(rows, after, changes)]
             return verdicts
 
         try:
@@ -100,7 +113,10 @@ class BatchCommit:
         except Exception:
             self._cache.clear()
             raise
-        self._remember(*committed[-1])
+        rows, after, changes = committed[-1]
+        self._remember(rows, after)
+        if any(row.kind is OutboxKind.AGGREGATE for row in changes.outbox):
+            self._on_trigger()
         return verdicts
 
     async def _read(self, tx: WriteTransaction, commands: Sequence[TaskEventCommand], *, spares: bool) -> _Rows:
@@ -118,7 +134,27 @@ class BatchCommit:
             if not spares or command.credential is None
         }
         seen = dict(await tx.seen_events(sorted(keys))) if keys else {}
-        return _Rows(locked, steps, seen, leases)
+        return _Rows(locked, steps, seen, leases, await self._statuses(commands, locked))
+
+    async def _statuses(
+        self, commands: Sequence[TaskEventCommand], locked: Mapping[TaskId, LockedTask]
+    ) -> dict[TaskId, StatusDefinition]:
+        """The definitions by which the business statuses of the batch are judged; in memory as good as always.
+
+        Raises StoreUnavailableError, and LookupError for a task whose definition is not in the store: its command is
+        then found out and answered alone.
+        """
+        statuses: dict[TaskId, StatusDefinition] = {}
+        for command in commands:
+            row = locked.get(command.task_id) if command.content.business_status else None
+            version = row.state.envelope.status_definition_version if row else None
+            if row is None or not version or command.task_id in statuses:
+                continue
+            envelope = row.state.envelope
+            bound = (envelope.tenant_id, envelope.authority_scope, envelope.task_type, version)
+            known = self._definitions.known_statuses(*bound)
+            statuses[command.task_id] = known or await self._definitions.bound_statuses(*bound)
+        return statuses
 
     async def _read_steps(
         self, tx: WriteTransaction, commands: Sequence[TaskEventCommand], locked: Mapping[TaskId, LockedTask]

@@ -11,16 +11,18 @@ from taskstatus.domain.health import Health
 from taskstatus.domain.heartbeat import Link, refusal_of
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.standing import ExecutionStanding
+from taskstatus.runtime.worker_probe import Asking
 
 logger = logging.getLogger(__name__)
 
 OnStanding = Callable[[ExecutionStanding], None]
+OnAsked = Callable[[], None]
 
 
 class BoundExecution:
     """One execution that at least one stream has bound, shared by all that have."""
 
-    __slots__ = ("asked_monotonic", "is_stale", "last_seq", "link", "listeners", "refusal", "standing")
+    __slots__ = ("asked_monotonic", "asking", "is_stale", "last_seq", "link", "listeners", "refusal", "standing")
 
     def __init__(self, standing: ExecutionStanding, last_seq: int, link: Link) -> None:
         self.standing = standing
@@ -30,6 +32,8 @@ class BoundExecution:
         self.refusal = refusal_of(standing)
         self.is_stale = standing.health is Health.STALE
         self.asked_monotonic = -math.inf
+        self.asking: Asking | None = None
+        """Who waits for its next sign of life."""
 
     def settle(self, standing: ExecutionStanding) -> None:
         """Take over a standing, unless a later one is known."""
@@ -52,6 +56,24 @@ class BoundExecution:
             except Exception:
                 # One stream's fault must not keep the others, or the next flush, from what they are due.
                 logger.exception("a stream could not take in how its execution stands")
+
+    def ask(self, asking: Asking) -> None:
+        """Have its worker asked for a beat by every stream that can."""
+        for listener in list(self.listeners):
+            if listener.on_asked is None:
+                continue
+            self.asking = asking
+            asking.asked(self.standing.execution_id)
+            try:
+                listener.on_asked()
+            except Exception:
+                logger.exception("a stream could not ask for a beat")
+
+    def heard(self) -> None:
+        """It has given a sign of life."""
+        asking, self.asking = self.asking, None
+        if asking is not None:
+            asking.heard(self.standing.execution_id)
 
 
 class Keeper(Protocol):
@@ -77,13 +99,21 @@ class Keeper(Protocol):
 class StreamBeats:
     """The port BoundBeats: the beats of one execution on one stream."""
 
-    __slots__ = ("_generation", "_keeper", "bound", "on_standing")
+    __slots__ = ("_generation", "_keeper", "bound", "on_asked", "on_standing")
 
-    def __init__(self, keeper: Keeper, bound: BoundExecution, generation: int, on_standing: OnStanding) -> None:
+    def __init__(
+        self,
+        keeper: Keeper,
+        bound: BoundExecution,
+        generation: int,
+        on_standing: OnStanding,
+        on_asked: OnAsked | None = None,
+    ) -> None:
         self._keeper = keeper
         self._generation = generation
         self.bound = bound
         self.on_standing = on_standing
+        self.on_asked = on_asked
 
     def beat(self, heartbeat_seq: int, round_trip_ms: float) -> Reason | None:
         """See the port; the guards in the order of ``BEAT_GUARDS``, over what was last read."""

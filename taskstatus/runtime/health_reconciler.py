@@ -1,8 +1,9 @@
 """Finds silent executions and has the lanes record them as STALE, and later as lost; any number of replicas (H-4, H-5).
 
 One round: read overdue leases by their deadline, without locks → hold back what proves nothing → ask a second time
-where there is a second way to the worker (H-6) → submit the rest to the lanes, which repeat the condition under the
-locks. Whichever replica comes first records a silence; for the others it is a repeat or no longer true.
+where there is a second way to the worker, also those whose deadline is near (H-6) → submit the rest to the lanes, which
+repeat the condition under the locks. Whichever replica comes first records a silence; for the others it is a repeat or
+no longer true.
 
 *Silence proves nothing while beats could not be kept.* The reconciler trusts silence only since its own start, its last
 failure to reach the store, and its last stall: before a worker is called silent, or lost, the service must have been
@@ -17,6 +18,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from taskstatus.application.health import HealthChanges, is_recorded, shows_outage
 from taskstatus.application.ports_clock import Clock, Randomness
@@ -28,7 +30,6 @@ from taskstatus.application.ports_health import (
     StuckWork,
     WorkerProbe,
 )
-from taskstatus.application.ports_heartbeats import LeaseRenewal
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.domain.health_changes import HealthSign
 from taskstatus.domain.ids import ExecutionId
@@ -50,23 +51,19 @@ class ReconcilerConfig:
     """Rounds that begin further apart show that this process, or its database, stood still."""
     probe_seconds: float = 2.0
     """How long the second check may take."""
+    ask_ahead_seconds: float = 10.0
+    """How long before its deadline a silent worker is asked: more than a round, so that its answer is persisted before
+    any replica may call it silent, also one that has no way to ask it."""
+    ask_ahead_batch: int = 1_000
     count_every_seconds: float = 30.0
     """How often stuck work is counted."""
 
     def __post_init__(self) -> None:
         pauses = (self.busy_pause_seconds, self.idle_pause_seconds, self.probe_seconds, self.count_every_seconds)
-        if self.batch < 1 or min(pauses) <= 0 or self.grace_seconds < 0:
+        if min(self.batch, self.ask_ahead_batch) < 1 or min(pauses) <= 0 or self.grace_seconds < 0:
             raise ValueError("sizes and times of the health reconciler must be positive")
         if self.stall_seconds <= self.idle_pause_seconds:
             raise ValueError("a stall must be longer than the idle pause")
-
-
-@dataclass(frozen=True, slots=True)
-class SecondCheck:
-    """A second way to silent workers, and where their sign of life is kept when it finds them."""
-
-    probe: WorkerProbe
-    renewal: LeaseRenewal
 
 
 class HealthReconciler:
@@ -81,7 +78,7 @@ class HealthReconciler:
         randomness: Randomness,
         observer: HealthObserver,
         config: ReconcilerConfig,
-        second_check: SecondCheck | None = None,
+        probe: WorkerProbe | None = None,
     ) -> None:
         self._leases = leases
         self._changes = changes
@@ -90,8 +87,9 @@ class HealthReconciler:
         self._randomness = randomness
         self._observer = observer
         self._config = config
-        self._second_check = second_check
+        self._probe = probe
         self._position: LeasePosition | None = None
+        self._near_position: LeasePosition | None = None
         self._hearing_since: float | None = None
         """This process's monotonic clock since when silence proves something."""
         self._last_round: float | None = None
@@ -157,24 +155,39 @@ class HealthReconciler:
         return heard_for >= max(grace, float(candidate.timeout_seconds))
 
     async def _without_the_living(self, due: Sequence[HealthCandidate]) -> list[HealthCandidate]:
-        """All but those that would go STALE and are found alive; these have their lease renewed instead."""
-        asked = [candidate for candidate in due if candidate.sign is HealthSign.SILENT]
-        if self._second_check is None or not asked:
+        """All but those that would go STALE and are found alive."""
+        if self._probe is None:
             return list(due)
-        alive = await self._found_alive(self._second_check, asked)
+        silent = [candidate for candidate in due if candidate.sign is HealthSign.SILENT]
+        asked = [*silent, *await self._nearly_silent()]
+        alive = await self._found_alive(self._probe, asked) if asked else set()
         return [candidate for candidate in due if candidate.execution_id not in alive]
 
-    async def _found_alive(self, check: SecondCheck, asked: Sequence[HealthCandidate]) -> set[ExecutionId]:
+    async def _nearly_silent(self) -> list[HealthCandidate]:
+        """Those that are in the last quarter of their patience, and near its end.
+
+        A worker on a stream is asked by the replica that holds the stream; the others, which could not, find its lease
+        renewed. In a long silence the rounds walk through all of them.
+        """
+        config, position = self._config, self._near_position
+        try:
+            found = await self._leases.nearly(config.ask_ahead_batch, config.ask_ahead_seconds, position)
+        except StoreUnavailableError:
+            # It only helps; the round itself, or the next one, tells of the outage.
+            return []
+        self._near_position = _behind(found) if len(found) == config.ask_ahead_batch else None
+        return [candidate for candidate in found if _is_near(candidate)]
+
+    async def _found_alive(self, probe: WorkerProbe, asked: Sequence[HealthCandidate]) -> set[ExecutionId]:
         try:
             async with asyncio.timeout(self._config.probe_seconds):
-                answered = set(await check.probe.alive(asked))
+                answered = set(await probe.alive(asked))
         except Exception:
             # A second check that fails is one that found nobody; it must not keep STALE from ever being told.
             logger.warning("silent workers could not be asked a second time", exc_info=True)
-            return set()
+            answered = set()
         alive = answered & {candidate.execution_id for candidate in asked}
-        for execution_id in alive:
-            check.renewal.renew(execution_id, self._clock.monotonic_seconds())
+        self._observer.health_probed(len(alive), len(asked) - len(alive))
         return alive
 
     async def _run(self) -> None:
@@ -205,3 +218,10 @@ class HealthReconciler:
 def _behind(found: Sequence[HealthCandidate]) -> LeasePosition | None:
     last = found[-1]
     return None if last.deadline_at is None else LeasePosition(last.deadline_at, last.execution_id)
+
+
+def _is_near(candidate: HealthCandidate) -> bool:
+    """Whether it is in the last quarter of its timeout; short ones are near their deadline all the time."""
+    if candidate.stale_since is not None or candidate.deadline_at is None:
+        return False
+    return candidate.deadline_at - candidate.as_of <= timedelta(seconds=candidate.timeout_seconds / 4)

@@ -3,7 +3,8 @@
 A beat is: *pending* (latest wins) → *in flight* (one guarded statement per ``MAX_PERSISTED_BEATS``, sorted) →
 persisted, whereupon its execution's standing is read back and told to the streams that have bound it. What a flush
 finds ended, superseded or unknown is what the next beat of a bound execution is answered with (H-3). A beat of an
-execution known to be STALE does not wait for the period, and once it is persisted the health part is told (H-4).
+execution known to be STALE does not wait for the period, and once it is persisted the health part is told (H-4). Nor
+does one that was asked for: silent workers are asked over the streams that have bound them here (H-6).
 
 Failures: a flush that the store cannot take keeps its beats, with their true times of receipt, unless newer ones came;
 the next try comes after a pause. Memory is bounded: an execution without a pending beat is turned away when there are
@@ -16,13 +17,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from taskstatus.application.heartbeats import ACCEPTED
 from taskstatus.application.links import Links
 from taskstatus.application.ports_clock import Clock
+from taskstatus.application.ports_health import HealthCandidate
 from taskstatus.application.ports_heartbeats import (
     MAX_PERSISTED_BEATS,
     Beat,
@@ -38,8 +40,9 @@ from taskstatus.domain.heartbeat import TermBounds, base_terms, terms_for
 from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.standing import ExecutionStanding
-from taskstatus.runtime.bound_beats import BoundExecution, OnStanding, StreamBeats
+from taskstatus.runtime.bound_beats import BoundExecution, OnAsked, OnStanding, StreamBeats
 from taskstatus.runtime.pending_beats import PendingBeats
+from taskstatus.runtime.worker_probe import Asking
 
 logger = logging.getLogger(__name__)
 
@@ -62,16 +65,21 @@ class CoalescerConfig:
     """A bound execution is not asked about more often than this before its turn."""
     first_pause_seconds: float = 0.5
     longest_pause_seconds: float = 5.0
+    answer_seconds: float = 1.5
+    """How long silent workers have to answer; less than the reconciler waits for it."""
 
     def __post_init__(self) -> None:
         sizes = (self.flush_executions, self.max_pending_executions, self.max_bindings)
-        times = (self.persist_every_seconds, self.soon_seconds, self.ask_again_seconds, self.first_pause_seconds)
+        times = (
+            *(self.persist_every_seconds, self.soon_seconds, self.ask_again_seconds),
+            *(self.first_pause_seconds, self.answer_seconds),
+        )
         if min(sizes) < 1 or min(times) <= 0 or self.longest_pause_seconds < self.first_pause_seconds:
             raise ValueError("coalescer sizes and times must be positive")
 
 
 class HeartbeatCoalescer:
-    """The ports BeatTaker, HeartbeatBinder and LeaseRenewal; ``start``, idempotent ``stop``, public ``run_once``."""
+    """The ports BeatTaker, HeartbeatBinder, LeaseRenewal, WorkerProbe; ``start``, idempotent ``stop``, ``run_once``."""
 
     def __init__(
         self,
@@ -122,6 +130,7 @@ class HeartbeatCoalescer:
             bound.last_seq = max(bound.last_seq, beat.heartbeat_seq)
         if standing.health is Health.STALE:
             self._handle_soon(beat.execution_id)
+        self._answered(bound)
         return True
 
     def renew(self, execution_id: ExecutionId, received_monotonic: float) -> None:
@@ -131,8 +140,22 @@ class HeartbeatCoalescer:
             return
         if bound is not None and bound.is_stale:
             self._handle_soon(execution_id)
+        self._answered(bound)
 
-    def bind(self, standing: ExecutionStanding, on_standing: OnStanding) -> BoundBeats:
+    async def alive(self, candidates: Sequence[HealthCandidate]) -> Collection[ExecutionId]:
+        """See WorkerProbe; what is in memory and not persisted yet is an answer too."""
+        asking, now = Asking(), self._clock.monotonic_seconds()
+        for candidate in candidates:
+            execution_id = candidate.execution_id
+            received_at, bound = self._pending.received_at(execution_id), self._bound.get(execution_id)
+            if received_at is not None and now - received_at < candidate.timeout_seconds:
+                asking.heard(execution_id)
+                self._handle_soon(execution_id)
+            elif bound is not None:
+                bound.ask(asking)
+        return await asking.answers(self._config.answer_seconds)
+
+    def bind(self, standing: ExecutionStanding, on_standing: OnStanding, on_asked: OnAsked | None = None) -> BoundBeats:
         """See HeartbeatBinder."""
         if self._bindings >= self._config.max_bindings:
             raise RefusedError(
@@ -146,7 +169,7 @@ class HeartbeatCoalescer:
         else:
             bound.settle(standing)
         self._bindings += 1
-        beats = StreamBeats(self, bound, standing.generation, on_standing)
+        beats = StreamBeats(self, bound, standing.generation, on_standing, on_asked)
         bound.listeners.append(beats)
         return beats
 
@@ -167,6 +190,8 @@ class HeartbeatCoalescer:
             return self.answer(Reason.UNAVAILABLE)
         if bound.is_stale:
             self._handle_soon(execution_id)
+        if bound.asking is not None:
+            self._answered(bound)
         self._outcomes[ACCEPTED] += 1
         return None
 
@@ -180,6 +205,12 @@ class HeartbeatCoalescer:
         now = self._clock.monotonic_seconds()
         if now - bound.asked_monotonic >= self._config.ask_again_seconds:
             bound.asked_monotonic = now
+            self._handle_soon(bound.standing.execution_id)
+
+    def _answered(self, bound: BoundExecution | None) -> None:
+        """A sign of life came; the one that was asked for is persisted soon, before another replica looks."""
+        if bound is not None and bound.asking is not None:
+            bound.heard()
             self._handle_soon(bound.standing.execution_id)
 
     def _handle_soon(self, execution_id: ExecutionId) -> None:

@@ -22,6 +22,7 @@ from datetime import timedelta
 
 from taskstatus.application.call_group import CallGroup
 from taskstatus.application.ports_clock import Clock
+from taskstatus.application.ports_definitions import StatusDefinitions
 from taskstatus.application.ports_runtime import ServiceObserver, ShardMap, WakeUp
 from taskstatus.application.ports_store import (
     StoreUnavailableError,
@@ -32,7 +33,7 @@ from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Accepted, Coalesced, Refused, Verdict
-from taskstatus.runtime.batch_commit import BatchCommit
+from taskstatus.runtime.batch_commit import BatchCommit, untold
 
 logger = logging.getLogger(__name__)
 
@@ -96,17 +97,22 @@ class Lanes:
     def __init__(
         self,
         store: TaskStore,
+        definitions: StatusDefinitions,
         shards: ShardMap,
         clock: Clock,
         tools: OutboxTools,
         wake_up: WakeUp,
         observer: ServiceObserver,
         config: LaneConfig,
+        on_trigger: Callable[[], None] = untold,
     ) -> None:
+        """``on_trigger`` is called after commits that leave workflows something to follow (L-7)."""
         self._shards = shards
         self._config = config
         self._observer = observer
-        self._commit = BatchCommit(store, clock, tools, observer, config.oldest_accepted, config.cached_tasks)
+        self._commit = BatchCommit(
+            store, definitions, clock, tools, observer, config.oldest_accepted, config.cached_tasks, on_trigger
+        )
         self._wake_up = wake_up
         self._clock = clock
         self._lanes: dict[tuple[str, int], _Lane] = {}

@@ -46,6 +46,11 @@ class PendingBeats:
         waiting, in_flight = self._waiting.get(execution_id), self._in_flight.get(execution_id)
         return max(waiting.heartbeat_seq if waiting else 0, in_flight.heartbeat_seq if in_flight else 0)
 
+    def received_at(self, execution_id: ExecutionId) -> float | None:
+        """When the latest sign of life came that is waiting or in flight, on the monotonic clock; None without one."""
+        latest = self._waiting.get(execution_id) or self._in_flight.get(execution_id)
+        return None if latest is None else latest.received_monotonic
+
     def put(self, beat: Beat) -> bool:
         """Keep a beat with its terms, where it states any; False when there is no room for its execution."""
         if not self.note(beat.execution_id, beat.heartbeat_seq, beat.received_monotonic):

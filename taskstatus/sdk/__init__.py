@@ -23,11 +23,16 @@ While the body runs, heartbeats go out in the background, as often as the servic
 A worker with many executions at a time keeps one stream for all of them: ``StreamReporter`` has the same
 ``execution(context)``, sends without waiting for other executions, and beats in the same frames.
 
+A coordinator creates work, hands out its executions and rules how it ends: ``activate`` and ``register`` begin,
+``retry`` tries a failed step again within its policy, ``request_cancel`` asks workers to stop, ``complete_task`` and
+its like end a run, and ``rerun`` opens the next one. A worker that stops because it was asked to says ``cancelled()``.
+
 Not there yet: the durable local outbox (a fact that outlasts the policy's patience raises UnavailableError) and
 throttled progress.
 """
 
-from taskstatus.sdk.answers import ReportAnswer
+from taskstatus.sdk.answers import Classification, ReportAnswer, Revocation, TaskChange, WorkflowChange
+from taskstatus.sdk.commands import SkippedStep, WorkflowRuling
 from taskstatus.sdk.connection import Connection, Tls, TokenProvider, TraceProvider, connect
 from taskstatus.sdk.context import ExecutionContext
 from taskstatus.sdk.coordinator import Coordinator
@@ -46,46 +51,63 @@ from taskstatus.sdk.errors import (
 from taskstatus.sdk.event_ids import EventIds, deterministic_event_ids, random_event_ids
 from taskstatus.sdk.failures import StepError
 from taskstatus.sdk.manifest import (
+    AggregationPolicy,
     CreatedTask,
     CreatedWorkflow,
+    DynamicPolicy,
+    DynamicStep,
+    ExternalRef,
     FailurePolicy,
     Grant,
     Permission,
     PrincipalType,
+    RegistrationMode,
     StepSpec,
     TaskSpec,
 )
 from taskstatus.sdk.reporter import EventData, Reporter
 from taskstatus.sdk.retry import RetryPolicy, Timing
+from taskstatus.sdk.step_retry import NotRetried, RetryOutcome
 from taskstatus.sdk.stream import StreamReporter
 from taskstatus.sdk.stream_execution import StreamExecution
 from taskstatus.sdk.worker import Worker
 
 __all__ = [
+    "AggregationPolicy",
+    "Classification",
     "ConflictError",
     "Connection",
     "Coordinator",
     "CreatedTask",
     "CreatedWorkflow",
+    "DynamicPolicy",
+    "DynamicStep",
     "EventData",
     "EventIds",
     "ExecutionContext",
+    "ExternalRef",
     "FailurePolicy",
     "Grant",
     "InvalidArgumentError",
     "LimitError",
     "NotFoundError",
+    "NotRetried",
     "Permission",
     "PermissionDeniedError",
     "PreconditionFailedError",
     "PrincipalType",
+    "RegistrationMode",
     "ReportAnswer",
     "Reporter",
+    "RetryOutcome",
     "RetryPolicy",
+    "Revocation",
+    "SkippedStep",
     "StepError",
     "StepSpec",
     "StreamExecution",
     "StreamReporter",
+    "TaskChange",
     "TaskSpec",
     "TaskStatusError",
     "Timing",
@@ -96,6 +118,8 @@ __all__ = [
     "UnavailableError",
     "Violation",
     "Worker",
+    "WorkflowChange",
+    "WorkflowRuling",
     "connect",
     "deterministic_event_ids",
     "random_event_ids",

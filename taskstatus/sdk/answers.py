@@ -1,4 +1,4 @@
-"""What became of a reported fact, typed (E-7)."""
+"""What became of a reported fact (E-7) and of a command (R-6), typed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from taskstatus_pb.v1 import common_pb2, report_service_pb2
+from taskstatus_pb.v1 import common_pb2, report_service_pb2, task_commands_pb2, workflow_pb2
 
 _STOP_REASONS: Final = frozenset({"STALE_ATTEMPT", "STALE_EXECUTION", "TERMINAL"})
 
@@ -62,4 +62,90 @@ class ReportAnswer:
             changed=message.changed,
             coalesced=message.coalesced,
             cancel_requested=message.cancel_requested,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChange:
+    """What a command left behind: the task after its commit."""
+
+    task_id: str
+    task_version: int
+    task_attempt: int
+    """Its current run, from 1."""
+    lifecycle_status: str
+    business_status: str
+    changed: bool
+    """False when the task stood there already: nothing was written."""
+    duplicate: bool
+    """This very command was carried out before; this is its first result."""
+    cancel_requested: bool
+    committed_at: datetime | None
+    """By the database's clock."""
+
+    @classmethod
+    def from_message(cls, message: task_commands_pb2.TaskChange) -> Self:
+        """From the wire form."""
+        at = message.committed_at.ToDatetime(tzinfo=UTC) if message.HasField("committed_at") else None
+        return cls(
+            task_id=message.task_id,
+            task_version=message.task_version,
+            task_attempt=message.task_attempt,
+            lifecycle_status=common_pb2.LifecycleStatus.Name(message.lifecycle_status),
+            business_status=message.business_status,
+            changed=message.changed,
+            duplicate=message.duplicate,
+            cancel_requested=message.cancel_requested,
+            committed_at=at,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """A task with its type, and what that bound for good (R-8)."""
+
+    change: TaskChange
+    status_definition_version: int
+    """0: the generic statuses."""
+    operation_definition_version: int
+    """0: only operations that are defined for any type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """The task after it, and the generation that credentials must have from now on (R-11)."""
+
+    change: TaskChange
+    credential_generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowChange:
+    """A workflow as a command left it; its version is its own axis, never compared with a task's (L-7)."""
+
+    workflow_id: str
+    workflow_version: int
+    title: str
+    lifecycle_status: str
+    health: str
+    ruled: bool
+    """The status is a coordinator's ruling."""
+    task_count: int
+    changed: bool
+    duplicate: bool
+
+    @classmethod
+    def from_message(cls, message: workflow_pb2.UpdateWorkflowResponse) -> Self:
+        """From the wire form."""
+        workflow = message.workflow
+        return cls(
+            workflow_id=workflow.workflow_id,
+            workflow_version=workflow.workflow_version,
+            title=workflow.title,
+            lifecycle_status=common_pb2.LifecycleStatus.Name(workflow.lifecycle_status),
+            health=common_pb2.Health.Name(workflow.health),
+            ruled=workflow.ruled,
+            task_count=workflow.task_count,
+            changed=message.changed,
+            duplicate=message.duplicate,
         )

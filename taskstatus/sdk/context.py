@@ -33,6 +33,12 @@ class ExecutionContext:
     task_version: int = 0
     created: bool = False
     task_type: str = ""
+    operation_definition_version: int = 0
+    """Bound to the execution for life; 0: the generic profile."""
+    status_definition_version: int = 0
+    """Bound to the task; 0: the generic statuses."""
+    may_register_children: bool = False
+    """Whether ``register_child`` of its reporter is allowed: the task's policy names its operation as a parent."""
 
     @classmethod
     def from_message(cls, message: common_pb2.ExecutionContext) -> Self:

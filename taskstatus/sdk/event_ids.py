@@ -27,3 +27,14 @@ def deterministic_event_ids(owner_id: str, event_type: str, source_seq: int) -> 
 def random_command_id() -> str:
     """A new random id of a command."""
     return f"cmd_{uuid.uuid4().hex}"
+
+
+def command_id_of(method: str, target_id: str, key: str) -> str:
+    """The same id for the same method, target and key; a random one without a key (R-6).
+
+    The id is unique within its task or workflow: a key may be used again for another method or another task.
+    """
+    if not key:
+        return random_command_id()
+    digest = hashlib.sha256("\x1f".join((method, target_id, key)).encode())
+    return f"cmd_{digest.hexdigest()[:32]}"

@@ -48,7 +48,7 @@ class Heartbeats:
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether the latest beat's answer said that somebody asked for the task's cancellation."""
+        """Whether a beat's answer said that somebody asked for the task's cancellation."""
         return self._cancel_requested
 
     @property
@@ -107,7 +107,7 @@ class Heartbeats:
     def _take(self, result: heartbeat_service_pb2.HeartbeatResult) -> None:
         reason = result.reason
         if result.accepted:
-            self._cancel_requested = result.cancel_requested
+            self._cancel_requested = self._cancel_requested or result.cancel_requested
             self._interval_seconds = result.interval_seconds or self._interval_seconds
             return
         logger.warning("a heartbeat of %s was not taken: %s", self._execution_id, common_pb2.Reason.Name(reason))

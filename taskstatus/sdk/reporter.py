@@ -12,6 +12,7 @@ from taskstatus_pb.v1 import common_pb2, report_service_pb2
 from taskstatus_pb.v1.report_service_pb2 import ReportEventRequest as Event
 
 from taskstatus.sdk.answers import ReportAnswer
+from taskstatus.sdk.children import register_child
 from taskstatus.sdk.connection import Connection
 from taskstatus.sdk.context import ExecutionContext
 from taskstatus.sdk.credential import ExecutionCredential, Position
@@ -19,10 +20,11 @@ from taskstatus.sdk.errors import TaskStatusError
 from taskstatus.sdk.event_ids import EventIds
 from taskstatus.sdk.failures import as_step_error, to_message
 from taskstatus.sdk.heartbeats import Heartbeats
+from taskstatus.sdk.manifest import DynamicStep
 
 logger = logging.getLogger(__name__)
 
-_ENDING: Final = frozenset({common_pb2.STEP_COMPLETED, common_pb2.STEP_FAILED})
+_ENDING: Final = frozenset({common_pb2.STEP_COMPLETED, common_pb2.STEP_FAILED, common_pb2.STEP_CANCELLED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Reporter:
         self._began_at = None if position.resumed else connection.timing.monotonic()
         self._in_order = asyncio.Lock()
         self._last: ReportAnswer | None = None
+        self._cancel_requested = False
         self._ended = False
 
     @property
@@ -70,13 +73,16 @@ class Reporter:
 
     @property
     def ended(self) -> bool:
-        """Whether completion or failure was reported, even if the answer is still unknown."""
+        """Whether its end was reported, even if the answer is still unknown."""
         return self._ended
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether the latest answer to an event or a beat said that somebody asked for the task's cancellation."""
-        return self._heartbeats.cancel_requested or (self._last is not None and self._last.cancel_requested)
+        """Whether any answer, to an event or a beat, said that somebody asked for the task's cancellation.
+
+        That is never taken back, though the first answer to an event that is sent again may not know of it yet.
+        """
+        return self._cancel_requested or self._heartbeats.cancel_requested
 
     @property
     def over(self) -> str:
@@ -151,6 +157,20 @@ class Reporter:
         )
         return await self._report(event)
 
+    async def cancelled(self, *, duration_ms: float | None = None, event_id: str = "") -> ReportAnswer:
+        """The work stopped before its end, as asked (``cancel_requested``): the evidence of a cancellation (L-1)."""
+        event = Event(event_id=event_id, event_type=common_pb2.STEP_CANCELLED, duration_ms=self._duration(duration_ms))
+        return await self._report(event)
+
+    async def register_child(self, step: DynamicStep) -> ExecutionContext:
+        """Register a step that this execution has found to be needed, and give the context to hand on (R-4).
+
+        Only after ``started``, and where ``context.may_register_children``; else PermissionDeniedError. The step's key
+        and attempt make it idempotent. LimitError DYNAMIC_LIMIT_REACHED says by ``retry_after_seconds`` when to ask
+        again, where that helps.
+        """
+        return await register_child(self._connection, self.context, self._credential.handle, step)
+
     def _duration(self, duration_ms: float | None) -> float | None:
         """None when this process did not see the start: the service then goes by the database's clock."""
         if duration_ms is not None:
@@ -168,6 +188,7 @@ class Reporter:
             event.occurred_at.FromDatetime(self._connection.timing.now())
             self._credential.put_into(event)
             self._last = await self._send(event, patience_seconds)
+            self._cancel_requested = self._cancel_requested or self._last.cancel_requested
             return self._last
 
     async def _send(self, event: Event, patience_seconds: float | None) -> ReportAnswer:

@@ -38,6 +38,7 @@ class TaskSequences:
         self._last.pop(task_id, None)
 
     async def _last_committed(self, task_id: str) -> int:
+        # Of every run: a number that a later run used again would make the same deterministic event id name two facts.
         last, after, more = 0, 0, True
         while more:
             request = query_service_pb2.ListTaskEventsRequest(task_id=task_id, after_task_version=after, limit=PAGE)

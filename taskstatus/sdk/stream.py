@@ -19,7 +19,7 @@ from taskstatus.sdk.credential import ExecutionCredential
 from taskstatus.sdk.errors import UNAVAILABLE, TaskStatusError, UnavailableError, from_item
 from taskstatus.sdk.event_ids import EventIds, random_event_ids
 from taskstatus.sdk.retry import pauses
-from taskstatus.sdk.stream_beats import beat_forever
+from taskstatus.sdk.stream_beats import beat_forever, beat_when_asked
 from taskstatus.sdk.stream_events import Item, to_full_form
 from taskstatus.sdk.stream_execution import StreamExecution
 from taskstatus.sdk.stream_link import StreamLink
@@ -52,6 +52,7 @@ class StreamReporter:
         self._ready: dict[str, StreamExecution] = {}
         self._work = asyncio.Event()
         self._bind_work = asyncio.Event()
+        self._beat_work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._link: StreamLink | None = None
@@ -183,7 +184,12 @@ class StreamReporter:
         loop = asyncio.get_running_loop()
         parts = [
             loop.create_task(part)
-            for part in (self._bind_all(link), self._send_all(link), beat_forever(link, self._connection, self._by_key))
+            for part in (
+                self._bind_all(link),
+                self._send_all(link),
+                beat_forever(link, self._connection, self._by_key),
+                beat_when_asked(link, self._connection, self._by_key, self._beat_work),
+            )
         ]
         ends = [loop.create_task(event.wait()) for event in (link.ended, link.going_away)]
         try:
@@ -304,6 +310,8 @@ class StreamReporter:
         execution = self._by_key.get(notice.stream_execution_key)
         if execution is not None:
             execution.noticed(notice)
+            if notice.beat_now:
+                self._beat_work.set()
 
     # ---- the end
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -25,6 +26,16 @@ async def beat_forever(link: StreamLink, connection: Connection, by_key: Mapping
     """Beat for every running execution at its interval. Raises UnavailableError when the stream ends."""
     while True:
         await connection.timing.sleep(TICK_SECONDS)
+        await beat_once(link, connection, by_key)
+
+
+async def beat_when_asked(
+    link: StreamLink, connection: Connection, by_key: Mapping[int, StreamExecution], asked: asyncio.Event
+) -> None:
+    """Beat at once for whoever the service asks about (H-6). Raises UnavailableError when the stream ends."""
+    while True:
+        await asked.wait()
+        asked.clear()
         await beat_once(link, connection, by_key)
 
 

@@ -13,17 +13,19 @@ from taskstatus_pb.v1 import common_pb2
 from taskstatus_pb.v1.report_service_pb2 import CompactEvent
 
 from taskstatus.sdk.answers import ReportAnswer
+from taskstatus.sdk.children import register_child
 from taskstatus.sdk.connection import Connection
 from taskstatus.sdk.context import ExecutionContext
 from taskstatus.sdk.errors import INTERNAL, UNAVAILABLE, TaskStatusError, UnavailableError, from_item
 from taskstatus.sdk.event_ids import EventIds
 from taskstatus.sdk.failures import as_step_error, to_message
+from taskstatus.sdk.manifest import DynamicStep
 from taskstatus.sdk.reporter import EventData
 from taskstatus.sdk.stream_events import Item, to_answer, to_data, to_event_id, to_micros
 
 logger = logging.getLogger(__name__)
 
-_ENDING: Final = frozenset({common_pb2.STEP_COMPLETED, common_pb2.STEP_FAILED})
+_ENDING: Final = frozenset({common_pb2.STEP_COMPLETED, common_pb2.STEP_FAILED, common_pb2.STEP_CANCELLED})
 _ENDS: Final = frozenset({"TERMINAL", "STALE_ATTEMPT", "STALE_EXECUTION", "TOKEN_REVOKED"})
 DEFAULT_INTERVAL_SECONDS: Final = 15
 
@@ -74,7 +76,7 @@ class StreamExecution:
 
     @property
     def ended(self) -> bool:
-        """Whether completion or failure was reported, even if the answer is still unknown."""
+        """Whether its end was reported, even if the answer is still unknown."""
         return self._ended
 
     @property
@@ -149,6 +151,18 @@ class StreamExecution:
             duration_ms=self._duration(duration_ms),
         )
         return await self._report(event, event_id)
+
+    async def cancelled(self, *, duration_ms: float | None = None, event_id: str = "") -> ReportAnswer:
+        """The work stopped before its end, as asked (``cancel_requested``): the evidence of a cancellation (L-1)."""
+        event = CompactEvent(event_type=common_pb2.STEP_CANCELLED, duration_ms=self._duration(duration_ms))
+        return await self._report(event, event_id)
+
+    async def register_child(self, step: DynamicStep) -> ExecutionContext:
+        """Register a step that this execution has found to be needed, and give the context to hand on (R-4).
+
+        As :meth:`taskstatus.sdk.Reporter.register_child`; a call of its own, after the answer to ``started``.
+        """
+        return await register_child(self._connection, self.context, self.handle, step)
 
     def _duration(self, duration_ms: float | None) -> int | None:
         if duration_ms is not None:
@@ -265,6 +279,8 @@ class StreamExecution:
         self.cancel_requested = self.cancel_requested or notice.cancel_requested
         if notice.interval_seconds:
             self.interval_seconds = notice.interval_seconds
+        if notice.beat_now:
+            self.next_beat_at = 0.0
         reason = common_pb2.Reason.Name(notice.reason)
         if reason in _ENDS:
             self.stop(reason)

@@ -1,8 +1,9 @@
 """The worker's side: one execution from its start to its end.
 
 Leaving ``execution`` reports the outcome: an exception is reported as the step's failure and goes on to the caller, a
-normal end as its completion. A body that is cancelled reports nothing: the process is going away, and whether the work
-is lost is for the coordinator to rule.
+normal end as its completion. A body that stops because of ``cancel_requested`` says so by ``cancelled()`` before it
+leaves. A body that is cancelled itself reports nothing: the process is going away, and whether the work is lost is for
+the coordinator to rule.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Facts(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether completion or failure was reported."""
+        """Whether its end was reported."""
         ...
 
     async def completed(self) -> ReportAnswer:

@@ -1,4 +1,4 @@
-"""Definitions in memory: read whole at start, then what is new every few seconds, in every replica (L-5)."""
+"""Definitions in memory: read whole at start, then what changed every few seconds, in every replica (L-5)."""
 
 from __future__ import annotations
 
@@ -8,45 +8,33 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from taskstatus.adapters.definitions.documents import OperationDocument
+from taskstatus.adapters.definitions.documents import operation_of, statuses_of
+from taskstatus.adapters.definitions.shelf import DefinitionShelf
+from taskstatus.adapters.definitions.versions import DefinitionChange, PublishedVersion
+from taskstatus.application.ports_definitions import PublishedOperation, PublishedStatuses
 from taskstatus.application.ports_store import StoreUnavailableError
-from taskstatus.domain.definitions import ANY_TASK_TYPE, GENERIC_VERSION, OperationDefinition, generic_profile
+from taskstatus.domain.business_status import StatusDefinition
+from taskstatus.domain.classification import TypeVersions
+from taskstatus.domain.definitions import GENERIC_VERSION, OperationDefinition, generic_profile
 
 logger = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 2.0
 OVERLAP = timedelta(seconds=60)
-"""A version's time is taken before its commit, so that one may become visible after a later one."""
+"""A change's time is taken before its commit, so that one may become visible after a later one."""
+READ_AT_ONCE = 50
 _BEGINNING = datetime(1970, 1, 1)
-
-Key = tuple[str, str, str, str]
-"""(tenant, scope, task type, operation)."""
-
-
-class PublishedRow(Protocol):
-    """One published version as the table gives it."""
-
-    @property
-    def tenant_id(self) -> str: ...
-    @property
-    def authority_scope(self) -> str: ...
-    @property
-    def task_type(self) -> str: ...
-    @property
-    def operation_code(self) -> str: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def body(self) -> str: ...
-    @property
-    def published_at(self) -> datetime: ...
 
 
 class PublishedDefinitions(Protocol):
-    """Where published versions are read."""
+    """Where published versions are read; both methods raise StoreUnavailableError."""
 
-    async def published_since(self, at: datetime) -> Sequence[PublishedRow]:
-        """Versions published at or after a time; raises StoreUnavailableError."""
+    async def changes_since(self, at: datetime) -> Sequence[DefinitionChange]:
+        """What was published or retired at or after a time, by that time."""
+        ...
+
+    async def versions(self, changes: Sequence[DefinitionChange]) -> Sequence[PublishedVersion]:
+        """These versions as they are now."""
         ...
 
 
@@ -55,20 +43,24 @@ class CachedRegistry:
 
     def __init__(self, table: PublishedDefinitions) -> None:
         self._table = table
-        self._versions: dict[Key, dict[int, OperationDefinition]] = {}
+        self._shelf = DefinitionShelf()
+        self._seen: set[DefinitionChange] = set()
         self._newest = _BEGINNING
         self._loaded = False
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
-    def latest(self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str) -> OperationDefinition:
+    def latest(
+        self,
+        tenant_id: str,
+        authority_scope: str,
+        task_type: str,
+        operation_code: str,
+        up_to: int | None = None,
+    ) -> OperationDefinition:
         """See the port."""
         self._check_loaded()
-        for kind in dict.fromkeys((task_type or ANY_TASK_TYPE, ANY_TASK_TYPE)):
-            versions = self._versions.get((tenant_id, authority_scope, kind, operation_code))
-            if versions:
-                return versions[max(versions)]
-        return generic_profile(operation_code)
+        return self._shelf.latest(tenant_id, authority_scope, task_type, operation_code, up_to)
 
     async def bound(
         self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str, version: int
@@ -76,34 +68,87 @@ class CachedRegistry:
         """See the port."""
         if version == GENERIC_VERSION:
             return generic_profile(operation_code)
-        key = (tenant_id, authority_scope, task_type, operation_code)
-        found = self._versions.get(key, {}).get(version)
+        found = self._shelf.operation(tenant_id, authority_scope, task_type, operation_code, version)
         if found is None:
             await self.run_once()
-            found = self._versions.get(key, {}).get(version)
+            found = self._shelf.operation(tenant_id, authority_scope, task_type, operation_code, version)
         if found is None:
             raise StoreUnavailableError(f"definition {operation_code} version {version} is not visible yet")
+        return found.definition
+
+    def type_versions(self, tenant_id: str, authority_scope: str, task_type: str) -> TypeVersions:
+        """See the port."""
+        self._check_loaded()
+        return self._shelf.type_versions(tenant_id, authority_scope, task_type)
+
+    def known_statuses(
+        self, tenant_id: str, authority_scope: str, task_type: str, version: int
+    ) -> StatusDefinition | None:
+        """See the port."""
+        return self._shelf.known_statuses(tenant_id, authority_scope, task_type, version)
+
+    async def bound_statuses(
+        self, tenant_id: str, authority_scope: str, task_type: str, version: int
+    ) -> StatusDefinition:
+        """See the port."""
+        found = self.known_statuses(tenant_id, authority_scope, task_type, version)
+        if found is None:
+            await self.run_once()
+            found = self.known_statuses(tenant_id, authority_scope, task_type, version)
+        if found is None:
+            raise LookupError(f"statuses of {task_type} version {version} are not published")
         return found
 
+    def published_statuses(
+        self, tenant_id: str, authority_scope: str | None, task_type: str, version: int
+    ) -> PublishedStatuses | None:
+        """See the port."""
+        self._check_loaded()
+        if authority_scope is None:
+            return self._shelf.first_statuses(tenant_id, task_type, version)
+        return self._shelf.statuses(tenant_id, authority_scope, task_type, version)
+
+    async def refresh(self) -> None:
+        """See the port."""
+        await self.run_once()
+
     async def run_once(self) -> int:
-        """Read what is new; the number of versions learnt. Raises StoreUnavailableError."""
+        """Read what changed; the number of versions learnt or newly retired. Raises StoreUnavailableError."""
         since = self._newest - OVERLAP if self._newest > _BEGINNING else _BEGINNING
+        new = [change for change in await self._table.changes_since(since) if change not in self._seen]
         learnt = 0
-        for row in await self._table.published_since(since):
-            learnt += self._learn(row)
-            self._newest = max(self._newest, row.published_at)
+        for first in range(0, len(new), READ_AT_ONCE):
+            for row in await self._table.versions(new[first : first + READ_AT_ONCE]):
+                learnt += self._learn(row)
         self._loaded = True
         return learnt
 
-    def _learn(self, row: PublishedRow) -> int:
-        versions = self._versions.setdefault(
-            (row.tenant_id, row.authority_scope, row.task_type, row.operation_code), {}
-        )
-        if row.version in versions:
+    def _learn(self, row: PublishedVersion) -> int:
+        if row.change in self._seen:
             return 0
-        versions[row.version] = OperationDocument.model_validate_json(row.body).definition()
-        logger.info("definition learnt", extra={"operationCode": row.operation_code, "definitionVersion": row.version})
+        told = {
+            "operationCode": row.key.operation_code,
+            "taskType": row.key.task_type,
+            "definitionVersion": row.key.version,
+        }
+        self._seen.add(row.change)
+        self._newest = max(self._newest, row.changed_at)
+        try:
+            self._put(row)
+        except ValueError:
+            # Of a later release, most likely. All else goes on; what is bound to it is for the newer replicas.
+            logger.exception("a published definition is not understood", extra=told)
+            return 0
+        logger.info("definition learnt", extra=told)
         return 1
+
+    def _put(self, row: PublishedVersion) -> None:
+        if row.key.operation_code:
+            operation = PublishedOperation(operation_of(row.body), row.published_at, row.retired_at)
+            self._shelf.put_operation(row.tenant_id, row.authority_scope, operation)
+        else:
+            statuses = PublishedStatuses(statuses_of(row.body), row.published_at, row.retired_at)
+            self._shelf.put_statuses(row.tenant_id, row.authority_scope, statuses)
 
     def _check_loaded(self) -> None:
         if not self._loaded:

@@ -15,13 +15,14 @@ from taskstatus.application.ports_health import (
     StuckCause,
     StuckExecution,
     StuckPage,
+    StuckPart,
     StuckPosition,
 )
 from taskstatus.application.ports_store import StoreUnavailableError
-from taskstatus.domain.health_changes import run_deadline
+from taskstatus.domain.health_changes import run_deadline, task_deadline
 from taskstatus.domain.ids import ExecutionId, moment_of_id
 from taskstatus.domain.lease import LeaseState
-from taskstatus.domain.state import StepState
+from taskstatus.domain.state import StepState, TaskState
 
 
 class MemoryOverdueLeases:
@@ -34,8 +35,18 @@ class MemoryOverdueLeases:
     async def overdue(self, limit: int, after: LeasePosition | None) -> Sequence[HealthCandidate]:
         """See the port."""
         now = await self._arrive()
-        late = [row for row in self._open() if row.state.deadline_at is not None and row.state.deadline_at <= now]
-        found = sorted(late, key=_position)
+        return self._between(datetime.min, now, limit, after, now)
+
+    async def nearly(self, limit: int, within_seconds: float, after: LeasePosition | None) -> Sequence[HealthCandidate]:
+        """See the port."""
+        now = await self._arrive()
+        return self._between(now, now + timedelta(seconds=within_seconds), limit, after, now)
+
+    def _between(
+        self, begin: datetime, end: datetime, limit: int, after: LeasePosition | None, now: datetime
+    ) -> Sequence[HealthCandidate]:
+        within = [row for row in self._open() if row.state.deadline_at and begin < row.state.deadline_at <= end]
+        found = sorted(within, key=_position)
         beyond = [row for row in found if after is None or _position(row) > (after.deadline_at, after.execution_id)]
         return [self._candidate(row, now) for row in beyond[:limit]]
 
@@ -117,18 +128,29 @@ class MemoryStuckWork:
 
     def _entries(self, now: datetime) -> list[tuple[StuckPosition, StuckExecution]]:
         late = [
-            (StuckPosition(False, state.stuck_at, state.execution_id), self._late(state, state.stuck_at, now))
+            (
+                StuckPosition(StuckPart.RUNNING, state.stuck_at, state.execution_id),
+                self._late(state, state.stuck_at, now),
+            )
             for state in (row.state for row in self._tables.leases.values())
             if state.stuck_at is not None and state.stuck_at <= now
         ]
         patience = timedelta(seconds=NOT_TAKEN_UP_SECONDS)
         waiting = [
-            (StuckPosition(True, at, step.terms.execution_id), self._stuck(step, (StuckCause.NOT_TAKEN_UP,), at))
+            (
+                StuckPosition(StuckPart.WAITING, at, step.terms.execution_id),
+                self._stuck(step, (StuckCause.NOT_TAKEN_UP,), at),
+            )
             for step in self._tables.steps.values()
             if step.terms is not None and step.started_at is None and step.finished_at is None and not step.superseded
             if (at := moment_of_id(step.terms.execution_id) + patience) <= now
         ]
-        return [*late, *waiting]
+        tasks = [
+            (StuckPosition(StuckPart.TASKS, until, task.envelope.task_id), _late_task(task, until))
+            for task in self._tables.tasks.values()
+            if (until := task_deadline(task)) is not None and until <= now
+        ]
+        return [*late, *waiting, *tasks]
 
     def _late(self, state: LeaseState, since: datetime, now: datetime) -> StuckExecution:
         step = self._tables.steps[self._tables.execution_keys[state.execution_id]]
@@ -156,7 +178,24 @@ class MemoryStuckWork:
         )
 
 
-def _key(position: StuckPosition) -> tuple[bool, datetime, bytes]:
+def _late_task(task: TaskState, since: datetime) -> StuckExecution:
+    envelope = task.envelope
+    return StuckExecution(
+        workflow_id=envelope.workflow_id,
+        task_id=envelope.task_id,
+        title=envelope.title,
+        task_attempt=task.attempt,
+        step_id="",
+        step_attempt=0,
+        operation_code="",
+        producer_id=envelope.coordinator_producer,
+        execution_id=None,
+        causes=(StuckCause.TASK_OVER_RUN_TIME,),
+        since=since,
+    )
+
+
+def _key(position: StuckPosition) -> tuple[StuckPart, datetime, bytes]:
     """Waiting executions go by their id, which begins with their time."""
-    since = datetime.min if position.waiting else position.since
-    return position.waiting, since, position.execution_id
+    since = datetime.min if position.part is StuckPart.WAITING else position.since
+    return position.part, since, position.id

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from taskstatus.adapters.memory.store import MemoryTaskStore
-from taskstatus.adapters.memory.tables import GrantKey
 from taskstatus.application.executions import binding_of
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.application.ports_store import StoreUnavailableError
-from taskstatus.domain.ids import ExecutionId, TaskId
-from taskstatus.domain.records import TaskView, TimelinePage
+from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.records import RUNS_SHOWN, TaskView, TimelinePage
 from taskstatus.domain.state import Grant, StepState, TaskState
 
 
@@ -61,11 +60,13 @@ class MemoryTaskReader:
     async def task_grants(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, tuple[Grant, ...]]:
         """See the port."""
         self._check_available()
-        found: dict[TaskId, tuple[Grant, ...]] = {}
-        for key, grant in sorted(self._tables.grants.items(), key=_by_key):
-            if key[0] in task_ids:
-                found[key[0]] = (*found.get(key[0], ()), grant)
-        return found
+        return self._tables.grants_of(task_ids)
+
+    async def workflow_grants(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, tuple[Grant, ...]]:
+        """See the port."""
+        self._check_available()
+        known = [self._tables.workflows[key] for key in workflow_ids if key in self._tables.workflows]
+        return {workflow.workflow_id: workflow.grants for workflow in known if workflow.grants}
 
     def _view(self, task_id: TaskId, with_trigger: bool) -> TaskView:
         task = self._tables.tasks[task_id]
@@ -74,12 +75,11 @@ class MemoryTaskReader:
             key=lambda step: (step.definition.order, step.definition.step_id, step.attempt),
         )
         trigger = self._tables.events.get((task_id, task.version)) if with_trigger else None
-        return TaskView(task, tuple(steps), self._store.clock.read(), trigger)
+        last = sorted(key for key in self._tables.runs if key[0] == task_id)[-RUNS_SHOWN:]
+        runs = tuple(self._tables.runs[key].view() for key in last)
+        refs = self._tables.refs_of(task_id)
+        return TaskView(task, tuple(steps), self._store.clock.read(), trigger, runs, refs)
 
     def _check_available(self) -> None:
         if self._store.unavailable:
             raise StoreUnavailableError("the in-memory store was told to be unavailable")
-
-
-def _by_key(item: tuple[GrantKey, Grant]) -> GrantKey:
-    return item[0]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
+from taskstatus.adapters.memory.members import tally_of
 from taskstatus.adapters.memory.tables import KeyTakenError, Tables
 from taskstatus.application.ports_store import (
     NOTHING_KNOWN,
     LockedTask,
     LockedWorkflow,
+    RunKey,
     StepKey,
     StoreRefusedError,
     StoreUnavailableError,
@@ -21,8 +24,16 @@ from taskstatus.application.ports_store import (
 )
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lease import LeaseState
-from taskstatus.domain.records import ChangeSet, SeenEvent
-from taskstatus.domain.state import StepState, TaskState, WorkflowState
+from taskstatus.domain.records import (
+    ChangeSet,
+    EventRecord,
+    ExternalRefRecord,
+    RunView,
+    SeenEvent,
+    WorkflowEventRecord,
+)
+from taskstatus.domain.state import ExternalRef, Grant, StepState, TaskState, WorkflowState
+from taskstatus.domain.workflow_aggregate import MemberTally
 
 T = TypeVar("T")
 DUPLICATE_ATTEMPTS = 3
@@ -33,7 +44,7 @@ class MemoryTaskStore:
     """One transaction at a time; a transaction's changes become visible at its commit.
 
     ``refuse``: change sets for which it is true are refused, as a database refuses a poison row.
-    ``unavailable``: while it is true no transaction runs.
+    ``unavailable``: while it is true no transaction runs. ``held_workflows``: as if other replicas had them locked.
     """
 
     def __init__(self, tables: Tables | None = None, clock: MemoryDatabaseClock | None = None) -> None:
@@ -41,6 +52,7 @@ class MemoryTaskStore:
         self.clock = clock or MemoryDatabaseClock()
         self.refuse: Callable[[ChangeSet], bool] = _never
         self.unavailable = False
+        self.held_workflows: set[WorkflowId] = set()
         self._lost_replies: list[bool] = []
         self._lock = asyncio.Lock()
 
@@ -95,6 +107,26 @@ class _MemoryTransaction:
         state = self._tables.workflows.get(workflow_id)
         return None if state is None else LockedWorkflow(state, self._store.clock.read())
 
+    async def lock_free_workflows(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, LockedWorkflow]:
+        rows, clock = self._tables.workflows, self._store.clock
+        found = sorted(workflow_id for workflow_id in set(workflow_ids) if workflow_id in rows)
+        free = [replace(rows[key], grants=()) for key in found if key not in self._store.held_workflows]
+        return {state.workflow_id: LockedWorkflow(state, clock.read()) for state in free}
+
+    async def existing_workflows(self, workflow_ids: Sequence[WorkflowId]) -> Set[WorkflowId]:
+        return set(workflow_ids) & self._tables.workflows.keys()
+
+    async def existing_triggers(self, trigger_ids: Sequence[bytes]) -> Set[bytes]:
+        return set(trigger_ids) & self._tables.triggers.keys()
+
+    async def count_members(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, MemberTally]:
+        members = {workflow_id: self._tables.members_of(workflow_id) for workflow_id in workflow_ids}
+        return {workflow_id: tally_of(tasks) for workflow_id, tasks in members.items() if tasks}
+
+    async def workflow_event(self, workflow_id: WorkflowId, event_id: str) -> WorkflowEventRecord | None:
+        events = sorted(self._tables.workflow_events.items())
+        return next((row for key, row in events if key[0] == workflow_id and row.event_id == event_id), None)
+
     async def tasks_of_workflow(self, workflow_id: WorkflowId, keys: Sequence[str]) -> Mapping[str, TaskState]:
         found = {key: self._tables.task_keys.get((workflow_id, key)) for key in keys}
         return {key: self._tables.tasks[task_id] for key, task_id in found.items() if task_id is not None}
@@ -119,6 +151,33 @@ class _MemoryTransaction:
                 by_attempt = sorted(attempts, key=lambda step: step.attempt)
                 found[(task_id, task_attempt, step_id)] = tuple(by_attempt)
         return found
+
+    async def steps_of_run(self, task_id: TaskId, task_attempt: int) -> tuple[StepState, ...]:
+        return tuple(self._tables.steps_in(task_id, task_attempt))
+
+    async def last_step_version(self, task_id: TaskId, step_id: str) -> int:
+        versions = [step.version for key, step in self._tables.steps.items() if key[0] == task_id and key[2] == step_id]
+        return max(versions, default=0)
+
+    async def runs(self, keys: Sequence[RunKey]) -> Mapping[RunKey, RunView]:
+        rows = self._tables.runs
+        return {key: rows[key].view() for key in keys if key in rows}
+
+    async def peek_tasks(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, TaskState]:
+        return {task_id: self._tables.tasks[task_id] for task_id in task_ids if task_id in self._tables.tasks}
+
+    async def task_grants(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, tuple[Grant, ...]]:
+        return self._tables.grants_of(task_ids)
+
+    async def committed_event(self, task_id: TaskId, event_id: str) -> EventRecord | None:
+        events = self._tables.events
+        return next((row for key, row in events.items() if key[0] == task_id and row.event_id == event_id), None)
+
+    async def external_ref(self, tenant_id: str, authority_scope: str, ref: ExternalRef) -> ExternalRefRecord | None:
+        return self._tables.external_refs.get((tenant_id, authority_scope, ref))
+
+    async def external_refs_of(self, task_id: TaskId) -> tuple[ExternalRef, ...]:
+        return self._tables.refs_of(task_id)
 
     async def leases(self, execution_ids: Sequence[ExecutionId]) -> Mapping[ExecutionId, LeaseState]:
         rows = self._tables.leases

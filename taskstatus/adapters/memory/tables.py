@@ -13,16 +13,21 @@ from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.records import (
+    AuditRecord,
     ChangeSet,
     DedupRecord,
     EndedRun,
     EventRecord,
+    ExternalRefRecord,
     LeaseRecord,
+    OutboxKind,
     OutboxRecord,
+    RunOutcome,
     RunRecord,
+    RunView,
     WorkflowEventRecord,
 )
-from taskstatus.domain.state import TASK_ENDED, Grant, StepState, TaskState, WorkflowState
+from taskstatus.domain.state import TASK_ENDED, ExternalRef, Grant, StepState, TaskState, WorkflowState
 
 
 class KeyTakenError(StoreRefusedError):
@@ -31,6 +36,8 @@ class KeyTakenError(StoreRefusedError):
 
 StepRowKey = tuple[TaskId, int, str, int]
 GrantKey = tuple[TaskId, str, str]
+RefKey = tuple[str, str, ExternalRef]
+"""(tenant, scope, number)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,25 @@ class RunRow:
     run: RunRecord
     outcome: TaskState | None = None
 
+    def view(self) -> RunView:
+        """As the ports give it."""
+        task = self.outcome
+        if task is None:
+            return RunView(self.run, None)
+        return RunView(
+            self.run,
+            RunOutcome(
+                task.lifecycle,
+                task.business_status,
+                task.progress_points,
+                task.failure,
+                task.started_at,
+                task.finished_at,
+                task.duration_ms,
+                task.duration_source,
+            ),
+        )
+
 
 @dataclass(slots=True)
 class Tables:
@@ -68,6 +94,11 @@ class Tables:
     dedups: dict[tuple[TaskId, str], DedupRecord] = field(default_factory=dict)
     events: dict[tuple[TaskId, int], EventRecord] = field(default_factory=dict)
     outbox: dict[bytes, OutboxRecord] = field(default_factory=dict)
+    """But for triggers: what the relay sees."""
+    triggers: dict[bytes, OutboxRecord] = field(default_factory=dict)
+    """Rows of kind AGGREGATE; the projector deletes them."""
+    external_refs: dict[RefKey, ExternalRefRecord] = field(default_factory=dict)
+    audits: dict[bytes, AuditRecord] = field(default_factory=dict)
     workflow_keys: dict[tuple[str, str, str], WorkflowId] = field(default_factory=dict)
     task_keys: dict[tuple[WorkflowId, str], TaskId] = field(default_factory=dict)
     execution_keys: dict[ExecutionId, StepRowKey] = field(default_factory=dict)
@@ -85,8 +116,10 @@ class Tables:
         self._check_leases(changes)
         _all_new("task_event_dedup", ((row.task_id, row.event_id) for row in changes.dedups), self.dedups)
         _all_new("task_event_log", ((row.task_id, row.task_version) for row in changes.events), self.events)
-        _all_new("task_outbox", (row.outbox_id for row in changes.outbox), self.outbox)
+        _all_new("task_outbox", (row.outbox_id for row in changes.outbox), {**self.outbox, **self.triggers})
         _all_new("outbox_message", map(_message_key, changes.outbox), self.message_keys)
+        _all_new("task_external_ref", map(_ref_key, changes.external_refs), self.external_refs)
+        _all_new("command_audit", (row.audit_id for row in changes.audits), self.audits)
 
     def apply(self, changes: ChangeSet, now: datetime) -> None:
         """Write checked changes; ``now`` is when leases close."""
@@ -105,12 +138,30 @@ class Tables:
         self.dedups.update({(row.task_id, row.event_id): row for row in changes.dedups})
         self.events.update({(row.task_id, row.task_version): row for row in changes.events})
         self.workflow_events.update({_workflow_event_key(row): row for row in changes.workflow_events})
-        self.outbox.update({row.outbox_id: row for row in changes.outbox})
-        self.message_keys.update(map(_message_key, changes.outbox))
+        self._apply_outbox(changes)
+        self.external_refs.update({_ref_key(row): row for row in changes.external_refs})
+        self.audits.update({row.audit_id: row for row in changes.audits})
 
     def steps_in(self, task_id: TaskId, task_attempt: int) -> list[StepState]:
         """Every step attempt of one run."""
         return [self.steps[key] for key in self.steps_of_run.get((task_id, task_attempt), ())]
+
+    def members_of(self, workflow_id: WorkflowId) -> list[TaskState]:
+        """Every task of a workflow."""
+        return [task for task in self.tasks.values() if task.envelope.workflow_id == workflow_id]
+
+    def grants_of(self, task_ids: Container[TaskId]) -> dict[TaskId, tuple[Grant, ...]]:
+        """The grants of these tasks by principal; tasks without one are absent."""
+        found: dict[TaskId, tuple[Grant, ...]] = {}
+        for key in sorted(self.grants):
+            if key[0] in task_ids:
+                found[key[0]] = (*found.get(key[0], ()), self.grants[key])
+        return found
+
+    def refs_of(self, task_id: TaskId) -> tuple[ExternalRef, ...]:
+        """The numbers that name a task, by type and value."""
+        refs = [row.ref for row in self.external_refs.values() if row.task_id == task_id]
+        return tuple(sorted(refs, key=lambda ref: (ref.ref_type, ref.ref_value)))
 
     def _check_tasks(self, changes: ChangeSet) -> None:
         created = {task.envelope.task_id for task in changes.new_tasks}
@@ -120,6 +171,8 @@ class Tables:
         _all_there("task", map(_task_key, changes.tasks), self.tasks, created)
         _all_new("task_run", ((run.task_id, run.task_attempt) for run in changes.new_runs), self.runs)
         _all_there("task_run", map(_run_key, changes.ended_runs), self.runs, created_runs)
+        _all_there("task_run", ((run.task_id, run.task_attempt) for run in changes.runs), self.runs, created_runs)
+        _all_there("task", map(_task_key, changes.relabelled), self.tasks, created)
         _all_new("task_acl", map(_grant_key, changes.new_task_grants), self.grants)
 
     def _check_steps(self, changes: ChangeSet) -> None:
@@ -149,12 +202,29 @@ class Tables:
             self.workflows[workflow.workflow_id] = replace(workflow, grants=grants)
 
     def _apply_tasks(self, changes: ChangeSet) -> None:
-        for task in (*changes.new_tasks, *changes.tasks):
+        for task in changes.tasks:
+            # As the real one: an ordinary update never writes the envelope.
+            known = self.tasks.get(task.envelope.task_id)
+            self.tasks[task.envelope.task_id] = task if known is None else replace(task, envelope=known.envelope)
+        for task in (*changes.new_tasks, *changes.relabelled):
             self.tasks[task.envelope.task_id] = task
             self.task_keys[_client_task_key(task)] = task.envelope.task_id
         for run in changes.new_runs:
             self.runs[(run.task_id, run.task_attempt)] = RunRow(run)
+        for run in changes.runs:
+            key = (run.task_id, run.task_attempt)
+            self.runs[key] = replace(self.runs[key], run=run)
         self.grants.update({_grant_key(given): given[1] for given in changes.new_task_grants})
+
+    def _apply_outbox(self, changes: ChangeSet) -> None:
+        for row in changes.outbox:
+            rows = self.triggers if row.kind is OutboxKind.AGGREGATE else self.outbox
+            rows[row.outbox_id] = row
+        self.message_keys.update(map(_message_key, changes.outbox))
+        for _, trigger_id in changes.settled_triggers:
+            settled = self.triggers.pop(trigger_id, None)
+            if settled is not None:
+                self.message_keys.discard(_message_key(settled))
 
     def _put_step(self, step: StepState) -> None:
         if step.key not in self.steps:
@@ -228,6 +298,10 @@ def _run_key(ended: EndedRun) -> tuple[TaskId, int]:
 def _grant_key(given: tuple[TaskState, Grant]) -> GrantKey:
     task, grant = given
     return (task.envelope.task_id, grant.principal_type, grant.principal_id)
+
+
+def _ref_key(row: ExternalRefRecord) -> RefKey:
+    return (row.tenant_id, row.authority_scope, row.ref)
 
 
 def _message_key(row: OutboxRecord) -> Hashable:

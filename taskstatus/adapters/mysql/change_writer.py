@@ -9,14 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from taskstatus.adapters.mysql import hot_sql, rows_event, rows_lease, rows_outbox, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql import (
+    hot_sql,
+    rows_command,
+    rows_event,
+    rows_lease,
+    rows_outbox,
+    rows_run,
+    rows_step,
+    rows_task,
+    rows_workflow,
+    workflow_sql,
+)
 from taskstatus.adapters.mysql.session import Session
 from taskstatus.adapters.mysql.statements import MultiRow, Parameters, cut_keys, cut_rows, flatten
 from taskstatus.application.ports_store import StoreRefusedError
 from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.records import ChangeSet, EndedRun
-from taskstatus.domain.state import WorkflowState
+from taskstatus.domain.state import TaskState
 
 R = TypeVar("R")
 _UPDATED = 2
@@ -36,36 +47,39 @@ async def write_changes(session: Session, changes: ChangeSet) -> None:
     await _insert(
         session, hot_sql.INSERT_WORKFLOW_EVENTS, _sorted_rows(changes.workflow_events, rows_workflow.event_to_row, 1, 2)
     )
+    await _insert(session, hot_sql.INSERT_AUDITS, _sorted_rows(changes.audits, rows_command.audit_to_row, 1))
     await _insert(session, hot_sql.INSERT_OUTBOX, _sorted_rows(changes.outbox, rows_outbox.to_row, 1))
+    for group in cut_keys(sorted(changes.settled_triggers, key=lambda trigger: trigger[1])):
+        parameters = (*(trigger for _, trigger in group), *(bucket for bucket, _ in group))
+        await session.change(workflow_sql.delete_triggers(len(group)), parameters)
 
 
 async def _write_workflows(session: Session, changes: ChangeSet) -> None:
     new = changes.new_workflows
     await _insert(session, hot_sql.INSERT_WORKFLOWS, _sorted_rows(new, rows_workflow.to_row, 1))
-    for workflow in sorted(changes.workflows, key=lambda workflow: workflow.workflow_id):
-        await _update_workflow(session, workflow)
+    await _update(session, hot_sql.UPDATE_WORKFLOWS, _sorted_rows(changes.workflows, rows_workflow.to_update_row, 1))
     grants = [rows_workflow.acl_to_row(workflow, grant) for workflow in new for grant in workflow.grants]
     await _insert(session, hot_sql.INSERT_WORKFLOW_GRANTS, sorted(grants, key=lambda row: (row[1], row[3], row[4])))
-
-
-async def _update_workflow(session: Session, workflow: WorkflowState) -> None:
-    values = (
-        workflow.title,
-        workflow.lifecycle.value,
-        workflow.version,
-        workflow.task_count,
-        workflow.committed_at,
-    )
-    matched = await session.change(hot_sql.UPDATE_WORKFLOW, (*values, workflow.workflow_id, workflow.bucket))
-    if matched != 1:
-        raise StoreRefusedError("an updated row of workflow does not exist")
 
 
 async def _write_tasks(session: Session, changes: ChangeSet) -> None:
     await _insert(session, hot_sql.INSERT_TASKS, _sorted_rows(changes.new_tasks, rows_task.to_row, 1))
     await _update(session, hot_sql.UPDATE_TASKS, _sorted_rows(changes.tasks, rows_task.to_update_row, 1))
-    await _insert(session, hot_sql.INSERT_RUNS, _sorted_rows(changes.new_runs, rows_task.run_to_row, 1, 2))
-    await _update(session, hot_sql.END_RUNS, _sorted_rows(changes.ended_runs, rows_task.ended_run_to_row, 1, 2))
+    for task in sorted(changes.relabelled, key=lambda task: task.envelope.task_id):
+        await _relabel(session, task)
+    await _insert(session, hot_sql.INSERT_RUNS, _sorted_rows(changes.new_runs, rows_run.to_row, 1, 2))
+    registrations = _sorted_rows(changes.runs, rows_run.registrations_to_row, 1, 2)
+    await _update(session, hot_sql.COUNT_REGISTRATIONS, registrations)
+    await _update(session, hot_sql.END_RUNS, _sorted_rows(changes.ended_runs, rows_run.ended_to_row, 1, 2))
+    await _insert(
+        session, hot_sql.INSERT_EXTERNAL_REFS, _sorted_rows(changes.external_refs, rows_command.ref_to_row, 1, 2, 3, 4)
+    )
+
+
+async def _relabel(session: Session, task: TaskState) -> None:
+    _, task_id, *labels = rows_task.relabelled_to_row(task)
+    if await session.change(hot_sql.RELABEL_TASK, (*labels, task_id, task.envelope.bucket)) != 1:
+        raise StoreRefusedError("an updated row of task does not exist")
 
 
 async def _write_steps(session: Session, changes: ChangeSet) -> None:

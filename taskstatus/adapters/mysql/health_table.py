@@ -40,6 +40,15 @@ OVERDUE = (
 )
 """Parameters: deadline, deadline and execution of the position, number of rows."""
 
+NEARLY = (
+    f"SELECT {_CANDIDATE} FROM task_execution_lease FORCE INDEX (lease_deadline) {_TASK} "
+    "WHERE task_execution_lease.deadline_at>NOW(6) AND task_execution_lease.deadline_at>=%s "
+    "AND task_execution_lease.deadline_at<=NOW(6)+INTERVAL %s MICROSECOND "
+    "AND (task_execution_lease.deadline_at>%s OR task_execution_lease.execution_id>%s) "
+    "ORDER BY task_execution_lease.deadline_at,task_execution_lease.execution_id LIMIT %s"
+)
+"""Parameters: deadline of the position, microseconds, deadline and execution of the position, number of rows."""
+
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def candidates(count: int) -> str:
@@ -62,6 +71,12 @@ class HealthTable:
         position = after or _BEGINNING
         parameters = (position.deadline_at, position.deadline_at, position.execution_id, limit)
         return [_candidate(row) for row in await self._reader.read(lambda session: session.rows(OVERDUE, parameters))]
+
+    async def nearly(self, limit: int, within_seconds: float, after: LeasePosition | None) -> Sequence[HealthCandidate]:
+        """See the port."""
+        position, within = after or _BEGINNING, round(within_seconds * 1_000_000)
+        parameters = (position.deadline_at, within, position.deadline_at, position.execution_id, limit)
+        return [_candidate(row) for row in await self._reader.read(lambda session: session.rows(NEARLY, parameters))]
 
     async def candidates(self, execution_ids: Sequence[ExecutionId]) -> Sequence[HealthCandidate]:
         """See the port."""

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from taskstatus.adapters.mysql import (
+    rows_command,
     rows_event,
     rows_lease,
     rows_outbox,
+    rows_run,
     rows_standing,
     rows_step,
     rows_task,
@@ -25,8 +27,30 @@ from taskstatus.domain.lease import MAX_PATIENCE
 _CACHED_TEXTS = 1024
 _BLANKS = {
     "created_at": "'2000-01-01'",
-    "parent_execution_id": "NULL",
-    **dict.fromkeys(("priority", "step_order", "is_dynamic", "weight", "max_run_seconds"), "0"),
+    **dict.fromkeys(
+        (
+            "parent_execution_id",
+            "parent_task_id",
+            "status_definition_version",
+            "operation_definition_version",
+            "skip_source_event_id",
+            "skip_reason",
+        ),
+        "NULL",
+    ),
+    **dict.fromkeys(
+        (
+            "priority",
+            "step_order",
+            "is_dynamic",
+            "weight",
+            "max_run_seconds",
+            "depth",
+            "is_sensitive",
+            "weight_total",
+        ),
+        "0",
+    ),
 }
 
 
@@ -45,6 +69,10 @@ _STEP = qualified("task_step", rows_step.COLUMNS)
 _SEEN = qualified("task_event_dedup", rows_event.SEEN_COLUMNS)
 _LEASE = qualified("task_execution_lease", rows_lease.COLUMNS)
 _WORKFLOW = qualified("workflow", rows_workflow.COLUMNS)
+_RUN = qualified("task_run", rows_run.COLUMNS + rows_run.OUTCOME)
+_EVENT = qualified("task_event_log", rows_event.COLUMNS)
+_REF = qualified("task_external_ref", rows_command.REF_COLUMNS)
+_TASK_GRANT = qualified("task_acl", rows_task.GRANT_COLUMNS)
 _WORKFLOW_GRANT = qualified("workflow_acl", rows_task.GRANT_COLUMNS)
 _STANDING = ",".join(rows_standing.COLUMNS)
 
@@ -63,10 +91,62 @@ WORKFLOW_GRANTS = (
     f"SELECT {_WORKFLOW_GRANT} FROM workflow_acl "
     "WHERE workflow_acl.workflow_id=%s AND workflow_acl.bucket=%s AND workflow_acl.revoked_at IS NULL"
 )
-UPDATE_WORKFLOW = (
-    "UPDATE workflow SET title=%s,lifecycle_status=%s,version=%s,task_count=%s,committed_at=%s "
-    "WHERE workflow.id=%s AND workflow.bucket=%s"
+
+RELABEL_TASK = (
+    f"UPDATE task SET {','.join(f'{column}=%s' for column in rows_task.RELABELLED)} WHERE task.id=%s AND task.bucket=%s"
 )
+STEPS_OF_RUN = (
+    f"SELECT {_STEP} FROM task_step FORCE INDEX (PRIMARY) "
+    "WHERE task_step.task_id=%s AND task_step.task_attempt=%s AND task_step.bucket=%s"
+)
+LAST_STEP_VERSION = (
+    "SELECT MAX(task_step.version) AS version FROM task_step FORCE INDEX (PRIMARY) "
+    "WHERE task_step.task_id=%s AND task_step.step_id=%s AND task_step.bucket=%s"
+)
+"""Over all runs of a task: asked when a dynamic step is registered in a later run, never for an event."""
+EVENT_BY_ID = (
+    f"SELECT {_EVENT} FROM task_event_log FORCE INDEX (task_event_log_event) "
+    "WHERE task_event_log.event_id=%s AND task_event_log.task_id=%s AND task_event_log.bucket=%s"
+)
+EXTERNAL_REF = (
+    f"SELECT {_REF} FROM task_external_ref WHERE task_external_ref.tenant_id=%s "
+    "AND task_external_ref.authority_scope=%s AND task_external_ref.ref_type=%s AND task_external_ref.ref_value=%s"
+)
+"""By a number of another system: it cannot name a bucket (a lookup vindex there)."""
+REFS_OF_TASK = (
+    f"SELECT {_REF} FROM task_external_ref FORCE INDEX (task_external_ref_task) "
+    "WHERE task_external_ref.task_id=%s AND task_external_ref.bucket=%s "
+    "ORDER BY task_external_ref.ref_type,task_external_ref.ref_value"
+)
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def runs(count: int) -> str:
+    """Parameters: ``count`` times (task, run), as many buckets. Under the locks of their tasks."""
+    return (
+        f"SELECT {_RUN} FROM task_run FORCE INDEX (PRIMARY) "
+        f"WHERE {either('task_run.task_id=%s AND task_run.task_attempt=%s', count)} "
+        f"AND task_run.bucket IN ({marks(count)})"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def tasks_unlocked(count: int) -> str:
+    """Parameters: ``count`` ids, as many buckets."""
+    return (
+        f"SELECT {_TASK} FROM task FORCE INDEX (PRIMARY) WHERE task.id IN ({marks(count)}) "
+        f"AND task.bucket IN ({marks(count)})"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def task_grants(count: int) -> str:
+    """Parameters: ``count`` task ids, as many buckets."""
+    return (
+        f"SELECT task_acl.task_id,{_TASK_GRANT} FROM task_acl FORCE INDEX (PRIMARY) "
+        f"WHERE task_acl.task_id IN ({marks(count)}) AND task_acl.bucket IN ({marks(count)}) "
+        "AND task_acl.revoked_at IS NULL"
+    )
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
@@ -229,14 +309,31 @@ def _blank(frozen: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 INSERT_WORKFLOWS = MultiRow("workflow", rows_workflow.COLUMNS)
+UPDATE_WORKFLOWS = MultiRow(
+    "workflow",
+    rows_workflow.KEY + rows_workflow.MUTABLE,
+    updated=rows_workflow.MUTABLE,
+    fixed=_blank(rows_workflow.FROZEN),
+)
 INSERT_WORKFLOW_GRANTS = MultiRow("workflow_acl", rows_workflow.ACL_COLUMNS)
 INSERT_WORKFLOW_EVENTS = MultiRow("workflow_event_log", rows_workflow.EVENT_COLUMNS)
 INSERT_TASKS = MultiRow("task", rows_task.COLUMNS)
 UPDATE_TASKS = MultiRow(
     "task", rows_task.KEY + rows_task.MUTABLE, updated=rows_task.MUTABLE, fixed=_blank(rows_task.FROZEN)
 )
-INSERT_RUNS = MultiRow("task_run", rows_task.RUN_COLUMNS)
-END_RUNS = MultiRow("task_run", rows_task.RUN_COLUMNS + rows_task.RUN_OUTCOME, updated=rows_task.RUN_OUTCOME)
+INSERT_RUNS = MultiRow("task_run", rows_run.COLUMNS)
+END_RUNS = MultiRow(
+    "task_run",
+    rows_run.KEY + rows_run.OUTCOME,
+    updated=rows_run.OUTCOME,
+    fixed=(*_blank(rows_run.FROZEN), ("dynamic_steps", "0")),
+)
+COUNT_REGISTRATIONS = MultiRow(
+    "task_run",
+    rows_run.KEY + rows_run.REGISTRATIONS,
+    updated=rows_run.REGISTRATIONS,
+    fixed=_blank(rows_run.FROZEN),
+)
 INSERT_STEPS = MultiRow("task_step", rows_step.COLUMNS, fixed=(("write_count", "0"),))
 UPDATE_STEPS = MultiRow(
     "task_step",
@@ -246,6 +343,8 @@ UPDATE_STEPS = MultiRow(
     computed=(("write_count", "task_step.write_count+1"),),
 )
 INSERT_LEASES = MultiRow("task_execution_lease", rows_outbox.LEASE_COLUMNS, fixed=(("heartbeat_seq", "0"),))
+INSERT_EXTERNAL_REFS = MultiRow("task_external_ref", rows_command.REF_COLUMNS)
+INSERT_AUDITS = MultiRow("command_audit", rows_command.AUDIT_COLUMNS)
 INSERT_TASK_GRANTS = MultiRow("task_acl", rows_task.ACL_COLUMNS)
 INSERT_DEDUPS = MultiRow("task_event_dedup", rows_event.DEDUP_COLUMNS, fixed=(("created_at", "SYSDATE(6)"),))
 INSERT_EVENTS = MultiRow("task_event_log", rows_event.COLUMNS)
@@ -256,7 +355,7 @@ INSERT_OUTBOX = MultiRow(
 HOT_STATEMENTS: Mapping[str, Callable[[int], str]] = {
     "lock_workflow": lambda _count: LOCK_WORKFLOW,
     "workflow_grants": lambda _count: WORKFLOW_GRANTS,
-    "update_workflow": lambda _count: UPDATE_WORKFLOW,
+    "update_workflows": UPDATE_WORKFLOWS.text,
     "tasks_by_key": tasks_by_key,
     "lock_tasks": lock_tasks,
     "executions": executions,
@@ -269,6 +368,16 @@ HOT_STATEMENTS: Mapping[str, Callable[[int], str]] = {
     "update_tasks": UPDATE_TASKS.text,
     "insert_runs": INSERT_RUNS.text,
     "end_runs": END_RUNS.text,
+    "count_registrations": COUNT_REGISTRATIONS.text,
+    "relabel_task": lambda _count: RELABEL_TASK,
+    "runs": runs,
+    "tasks_unlocked": tasks_unlocked,
+    "steps_of_run": lambda _count: STEPS_OF_RUN,
+    "last_step_version": lambda _count: LAST_STEP_VERSION,
+    "event_by_id": lambda _count: EVENT_BY_ID,
+    "task_grants": task_grants,
+    "insert_external_refs": INSERT_EXTERNAL_REFS.text,
+    "insert_audits": INSERT_AUDITS.text,
     "insert_steps": INSERT_STEPS.text,
     "update_steps": UPDATE_STEPS.text,
     "cancel_unfinished_steps": cancel_unfinished_steps,

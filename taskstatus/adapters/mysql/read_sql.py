@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from taskstatus.adapters.mysql import rows_event, rows_step, rows_task
+from taskstatus.adapters.mysql import rows_command, rows_event, rows_run, rows_step, rows_task
 from taskstatus.adapters.mysql.hot_sql import qualified
 from taskstatus.adapters.mysql.statements import marks
+from taskstatus.domain.records import RUNS_SHOWN
 
 _CACHED_TEXTS = 512
 _TASK = qualified("task", rows_task.COLUMNS)
 _STEP = qualified("task_step", rows_step.COLUMNS)
 _EVENT = qualified("task_event_log", rows_event.COLUMNS)
-_GRANT = qualified("task_acl", ("task_id", *rows_task.GRANT_COLUMNS))
+_RUN = qualified("task_run", rows_run.COLUMNS + rows_run.OUTCOME)
+_REF = qualified("task_external_ref", rows_command.REF_COLUMNS)
 _BINDING = (
     "task.tenant_id,task.authority_scope,task.workflow_id,task_step.task_id,task_step.task_attempt,task_step.step_id,"
     "task_step.attempt,task_step.operation_code,task_step.expected_producer,task_step.definition_version,"
-    "task_step.definition_task_type,task_step.execution_id"
+    "task_step.definition_task_type,task.terms,task_step.execution_id"
 )
 _OF_EXECUTION = (
     "FROM task_step JOIN task ON task.id=task_step.task_id AND task.bucket=task_step.bucket "
@@ -86,11 +88,22 @@ def events_of_current_versions(count: int) -> str:
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
-def task_grants(count: int) -> str:
+def runs_of_tasks(count: int) -> str:
     """Parameters: ``count`` task ids, as many buckets."""
     return (
-        f"SELECT {_GRANT} FROM task_acl FORCE INDEX (PRIMARY) WHERE task_acl.task_id IN ({marks(count)}) "
-        f"AND task_acl.bucket IN ({marks(count)}) AND task_acl.revoked_at IS NULL"
+        f"SELECT {_RUN} FROM task FORCE INDEX (PRIMARY) STRAIGHT_JOIN task_run FORCE INDEX (PRIMARY) "
+        "ON task_run.task_id=task.id AND task_run.bucket=task.bucket "
+        f"AND task_run.task_attempt+{RUNS_SHOWN}>task.attempt WHERE {_tasks_are(count)}"
+    )
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def refs_of_tasks(count: int) -> str:
+    """Parameters: ``count`` task ids, as many buckets."""
+    return (
+        f"SELECT {_REF} FROM task_external_ref FORCE INDEX (task_external_ref_task) "
+        f"WHERE task_external_ref.task_id IN ({marks(count)}) AND task_external_ref.bucket IN ({marks(count)}) "
+        "ORDER BY task_external_ref.task_id,task_external_ref.ref_type,task_external_ref.ref_value"
     )
 
 

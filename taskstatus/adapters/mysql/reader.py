@@ -13,16 +13,26 @@ from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from taskstatus.adapters.mysql import read_sql, rows_event, rows_step, rows_task
+from taskstatus.adapters.mysql import (
+    hot_sql,
+    read_sql,
+    rows_command,
+    rows_event,
+    rows_run,
+    rows_step,
+    rows_task,
+    workflow_sql,
+)
 from taskstatus.adapters.mysql.errors import Cause, DatabaseError
+from taskstatus.adapters.mysql.rows_terms import terms_from_json
 from taskstatus.adapters.mysql.session import BEGIN_VIEW, Row, Session, open_session
 from taskstatus.adapters.mysql.statements import cut_keys
 from taskstatus.adapters.mysql.values import text
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id
-from taskstatus.domain.records import EventRecord, TaskView, TimelinePage
-from taskstatus.domain.state import Grant, StepState, TaskState
+from taskstatus.domain.records import EventRecord, RunView, TaskView, TimelinePage
+from taskstatus.domain.state import ExternalRef, Grant, StepState, TaskState
 
 T = TypeVar("T")
 ATTEMPTS = 2
@@ -77,7 +87,7 @@ class MySqlTaskReader:
                 views.update(await _views(session, group, with_trigger))
             return views
 
-        return await self._view(view) if ids else {}
+        return await self.view(view) if ids else {}
 
     async def timeline(self, task_id: TaskId, after_version: int, limit: int) -> TimelinePage:
         """See the port."""
@@ -90,7 +100,7 @@ class MySqlTaskReader:
             events = tuple(map(rows_event.from_row, rows[:limit]))
             return TimelinePage(events, version, len(rows) > limit, oldest or 0)
 
-        return await self._view(page)
+        return await self.view(page)
 
     async def task_grants(self, task_ids: Sequence[TaskId]) -> Mapping[TaskId, tuple[Grant, ...]]:
         """See the port."""
@@ -99,13 +109,23 @@ class MySqlTaskReader:
         async def grants(session: Session) -> Mapping[TaskId, tuple[Grant, ...]]:
             found: defaultdict[TaskId, list[Grant]] = defaultdict(list)
             for group in cut_keys(ids):
-                for row in await session.rows(read_sql.task_grants(len(group)), _keys(group)):
+                for row in await session.rows(hot_sql.task_grants(len(group)), _keys(group)):
                     found[TaskId(row[0])].append(rows_task.grant_from_row(row))
             return {task_id: tuple(given) for task_id, given in found.items()}
 
-        return await self._view(grants) if ids else {}
+        return await self.view(grants) if ids else {}
 
-    async def _view(self, body: Callable[[Session], Awaitable[T]]) -> T:
+    async def workflow_grants(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, tuple[Grant, ...]]:
+        """See the port."""
+        found: defaultdict[WorkflowId, list[Grant]] = defaultdict(list)
+        for group in cut_keys(sorted(set(workflow_ids))):
+            for row in await self.read(partial(_rows_of_grants, group)):
+                found[WorkflowId(row[0])].append(rows_task.grant_from_row(row))
+        return {workflow_id: tuple(given) for workflow_id, given in found.items()}
+
+    async def view(self, body: Callable[[Session], Awaitable[T]]) -> T:
+        """As ``read``, with all statements in one consistent, read-only view."""
+
         async def in_snapshot(session: Session) -> T:
             await session.begin(BEGIN_VIEW)
             value = await body(session)
@@ -136,10 +156,37 @@ async def _views(session: Session, ids: Sequence[TaskId], with_trigger: bool) ->
         step = rows_step.from_row(row)
         steps[step.task_id].append(step)
     triggers = await _triggers(session, ids) if with_trigger else {}
+    runs = await _runs(session, keys, len(ids))
+    refs = await _external_refs(session, keys, len(ids))
     return {
-        task_id: TaskView(task, tuple(sorted(steps[task_id], key=_display_order)), as_of, triggers.get(task_id))
+        task_id: TaskView(
+            task,
+            tuple(sorted(steps[task_id], key=_display_order)),
+            as_of,
+            triggers.get(task_id),
+            tuple(runs[task_id]),
+            tuple(refs[task_id]),
+        )
         for task_id, (task, as_of) in found.items()
     }
+
+
+async def _runs(session: Session, keys: tuple[bytes | int, ...], count: int) -> Mapping[TaskId, list[RunView]]:
+    runs: defaultdict[TaskId, list[RunView]] = defaultdict(list)
+    found = map(rows_run.from_row, await session.rows(read_sql.runs_of_tasks(count), keys))
+    for view in sorted(found, key=lambda view: view.run.task_attempt):
+        runs[view.run.task_id].append(view)
+    return runs
+
+
+async def _external_refs(
+    session: Session, keys: tuple[bytes | int, ...], count: int
+) -> Mapping[TaskId, list[ExternalRef]]:
+    refs: defaultdict[TaskId, list[ExternalRef]] = defaultdict(list)
+    for row in await session.rows(read_sql.refs_of_tasks(count), keys):
+        record = rows_command.ref_from_row(row)
+        refs[record.task_id].append(record.ref)
+    return refs
 
 
 async def _triggers(session: Session, ids: Sequence[TaskId]) -> Mapping[TaskId, EventRecord]:
@@ -155,6 +202,10 @@ async def _rows_of_states(ids: Sequence[ExecutionId], session: Session) -> Seque
     return await session.rows(read_sql.execution_states(len(ids)), _keys(ids))
 
 
+async def _rows_of_grants(ids: Sequence[WorkflowId], session: Session) -> Sequence[Row]:
+    return await session.rows(workflow_sql.workflow_grants(len(ids)), _keys(ids))
+
+
 def _keys(ids: Sequence[bytes]) -> tuple[bytes | int, ...]:
     return (*ids, *map(bucket_of_id, ids))
 
@@ -165,7 +216,7 @@ def _execution_key(execution_id: ExecutionId) -> tuple[bytes, int]:
 
 def _binding(row: Row) -> ExecutionBinding:
     tenant_id, scope, workflow_id, task_id, task_attempt, step_id, attempt, operation, producer = row[:9]
-    definition_version, definition_task_type, execution_id = row[9:]
+    definition_version, definition_task_type, terms, execution_id = row[9:]
     return ExecutionBinding(
         tenant_id=text(tenant_id),
         authority_scope=text(scope),
@@ -179,4 +230,5 @@ def _binding(row: Row) -> ExecutionBinding:
         producer_id=text(producer),
         definition_version=definition_version,
         definition_task_type=text(definition_task_type),
+        may_register_children=terms_from_json(terms).dynamic.admits_parent(text(operation)),
     )

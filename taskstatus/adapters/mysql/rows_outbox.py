@@ -27,7 +27,7 @@ RECORD_COLUMNS = (
     "traceparent",
     "committed_at",
 )
-COLUMNS = (*RECORD_COLUMNS, "due_at")
+COLUMNS = (*RECORD_COLUMNS, "due_at", "for_projector")
 LEASE_COLUMNS = (
     "bucket",
     "execution_id",
@@ -64,6 +64,7 @@ def to_row(record: OutboxRecord) -> Parameters:
         record.traceparent,
         record.committed_at,
         record.committed_at,
+        record.kind is OutboxKind.AGGREGATE,
     )
 
 

@@ -12,6 +12,7 @@ from taskstatus.domain.state import (
     DurationSource,
     ExecutionTerms,
     FailurePolicy,
+    SkipRecord,
     StepDefinition,
     StepError,
     StepState,
@@ -29,6 +30,9 @@ _DEFINITION = (
     "display_name",
     "weight",
     "max_run_seconds",
+    "depth",
+    "skip_reason",
+    "skip_source_event_id",
 )
 _TERMS = (
     "execution_id",
@@ -76,6 +80,7 @@ FROZEN = (*_DEFINITION, "created_at")
 """What no update changes."""
 
 _TERMS_AT = len(KEY) + len(_DEFINITION) + 1
+_SKIP_AT = len(KEY) + len(_DEFINITION) - 2
 _CHANGING_AT = _TERMS_AT + len(_TERMS)
 _NO_ERROR: Parameters = (None, None, None, None, None)
 _NO_TERMS: Parameters = (None, None, None, None, None, None, None)
@@ -86,6 +91,7 @@ def to_row(step: StepState) -> Parameters:
     return (
         *_key_row(step),
         *_definition_row(step.definition),
+        *((None, None) if step.skip is None else (step.skip.reason, step.skip.source_event_id)),
         step.created_at,
         *_terms_row(step.terms),
         *_changing_row(step),
@@ -110,9 +116,9 @@ def from_row(row: Row) -> StepState:
         bucket=bucket,
         task_attempt=task_attempt,
         attempt=attempt,
-        definition=_definition(text(step_id), row[5:15]),
+        definition=_definition(text(step_id), row[5:_SKIP_AT]),
         terms=_terms(row[_TERMS_AT:_CHANGING_AT]),
-        created_at=row[15],
+        created_at=row[_TERMS_AT - 1],
         generation=generation,
         superseded=bool(superseded),
         source_seq=source_seq,
@@ -134,6 +140,7 @@ def from_row(row: Row) -> StepState:
         finished_at=finished_at,
         duration_ms=duration_ms,
         duration_source=optional_enum(DurationSource, source),
+        skip=_skip(row[_SKIP_AT : _SKIP_AT + 2]),
     )
 
 
@@ -153,6 +160,7 @@ def _definition_row(definition: StepDefinition) -> Parameters:
         definition.display_name,
         definition.weight,
         definition.max_run_seconds,
+        definition.depth,
     )
 
 
@@ -202,7 +210,7 @@ def _error_row(error: StepError) -> Parameters:
 
 
 def _definition(step_id: str, row: Row) -> StepDefinition:
-    (order, dynamic, parent, operation, producer, depends_on, policy, display_name, weight, max_run) = row
+    order, dynamic, parent, operation, producer, depends_on, policy, display_name, weight, max_run, depth = row
     return StepDefinition(
         step_id=step_id,
         order=order,
@@ -215,7 +223,13 @@ def _definition(step_id: str, row: Row) -> StepDefinition:
         display_name=display_name,
         weight=weight,
         max_run_seconds=max_run,
+        depth=depth,
     )
+
+
+def _skip(row: Row) -> SkipRecord | None:
+    reason, source_event_id = row
+    return None if reason is None else SkipRecord(reason, text(source_event_id))
 
 
 def _terms(row: Row) -> ExecutionTerms | None:

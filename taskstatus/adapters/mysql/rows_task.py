@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from taskstatus.adapters.mysql.rows_failure import failure_from_row, failure_to_row
+from taskstatus.adapters.mysql.rows_terms import terms_from_json, terms_to_json
 from taskstatus.adapters.mysql.session import Row
 from taskstatus.adapters.mysql.statements import Parameters
 from taskstatus.adapters.mysql.values import from_json, optional_enum, text, to_json, value_or_null
 from taskstatus.domain.ids import TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
-from taskstatus.domain.records import EndedRun, RunRecord
-from taskstatus.domain.state import DurationSource, Grant, TaskEnvelope, TaskFailure, TaskState
+from taskstatus.domain.state import DurationSource, Grant, TaskEnvelope, TaskState
 
 _ENVELOPE = (
     "bucket",
@@ -27,7 +28,23 @@ _ENVELOPE = (
     "policy_executors",
     "input_ref",
     "created_at",
+    "status_definition_version",
+    "operation_definition_version",
+    "batch_id",
+    "parent_task_id",
+    "is_sensitive",
+    "terms",
+    "max_run_seconds",
 )
+RELABELLED = (
+    "title",
+    "task_type",
+    "product_id",
+    "priority",
+    "status_definition_version",
+    "operation_definition_version",
+)
+"""What commands may change of the envelope, in a statement of its own: no event pays for it (R-8)."""
 MUTABLE = (
     "attempt",
     "version",
@@ -54,34 +71,27 @@ MUTABLE = (
     "committed_at",
     "summary_schema",
     "summary_data",
+    "open_dynamic",
 )
 COLUMNS = _ENVELOPE + MUTABLE
 KEY = ("bucket", "id")
 FROZEN = _ENVELOPE[len(KEY) :]
-"""What no update changes (ID-1)."""
+"""What no event changes (ID-1)."""
 _MUTABLE_AT = len(_ENVELOPE)
 _ID_AT = COLUMNS.index("id")
 _REVISION_AT = COLUMNS.index("row_revision")
 
-RUN_COLUMNS = ("bucket", "task_id", "task_attempt", "input_ref", "weight_total", "created_at")
-RUN_OUTCOME = (
-    "lifecycle_status",
-    "business_status",
-    "progress_points",
-    "failure_code",
-    "failure_message",
-    "failure_category",
-    "failure_retryable",
-    "failed_step_id",
-    "started_at",
-    "finished_at",
-    "duration_ms",
-    "duration_source",
+ACL_COLUMNS = (
+    "bucket",
+    "task_id",
+    "tenant_id",
+    "principal_type",
+    "principal_id",
+    "permission",
+    "created_at",
+    "task_created_at",
 )
-ACL_COLUMNS = ("bucket", "task_id", "tenant_id", "principal_type", "principal_id", "permission", "created_at")
 GRANT_COLUMNS = ("principal_type", "principal_id", "permission")
-
-_NO_FAILURE: Parameters = (None, None, None, None, None)
 
 
 def to_row(state: TaskState) -> Parameters:
@@ -112,7 +122,7 @@ def from_row(row: Row) -> TaskState:
     ]
     (open_steps, stale_steps, degraded_steps, producer_seqs) = row[_MUTABLE_AT + 9 : _MUTABLE_AT + 13]
     (started_at, finished_at, duration_ms, duration_source, committed_at) = row[_MUTABLE_AT + 18 : _MUTABLE_AT + 23]
-    summary_schema, summary_data = row[_MUTABLE_AT + 23 : _MUTABLE_AT + 25]
+    summary_schema, summary_data, open_dynamic = row[_MUTABLE_AT + 23 : _MUTABLE_AT + 26]
     return TaskState(
         envelope=_envelope(row),
         attempt=attempt,
@@ -128,7 +138,7 @@ def from_row(row: Row) -> TaskState:
         stale_steps=stale_steps,
         degraded_steps=degraded_steps,
         producer_seqs=from_json(producer_seqs),
-        failure=_failure(row[_MUTABLE_AT + 13 : _MUTABLE_AT + 18]),
+        failure=failure_from_row(row[_MUTABLE_AT + 13 : _MUTABLE_AT + 18]),
         started_at=started_at,
         finished_at=finished_at,
         duration_ms=duration_ms,
@@ -136,32 +146,7 @@ def from_row(row: Row) -> TaskState:
         committed_at=committed_at,
         summary_schema=text(summary_schema),
         summary_data=summary_data or b"",
-    )
-
-
-def run_to_row(run: RunRecord) -> Parameters:
-    """The values of RUN_COLUMNS."""
-    return (run.bucket, run.task_id, run.task_attempt, run.input_ref, run.weight_total, run.created_at)
-
-
-def ended_run_to_row(run: EndedRun) -> Parameters:
-    """The values of RUN_COLUMNS, which the row has already, and of RUN_OUTCOME."""
-    state, envelope = run.state, run.state.envelope
-    return (
-        envelope.bucket,
-        envelope.task_id,
-        state.attempt,
-        envelope.input_ref,
-        state.weight_total,
-        envelope.created_at,
-        state.lifecycle.value,
-        state.business_status,
-        state.progress_points,
-        *_failure_row(state.failure),
-        state.started_at,
-        state.finished_at,
-        state.duration_ms,
-        value_or_null(state.duration_source),
+        open_dynamic=open_dynamic,
     )
 
 
@@ -176,6 +161,22 @@ def acl_to_row(task: TaskState, grant: Grant) -> Parameters:
         grant.principal_id,
         grant.permission,
         task.committed_at,
+        envelope.created_at,
+    )
+
+
+def relabelled_to_row(state: TaskState) -> Parameters:
+    """The values of KEY and RELABELLED."""
+    envelope = state.envelope
+    return (
+        envelope.bucket,
+        envelope.task_id,
+        envelope.title,
+        envelope.task_type,
+        envelope.product_id,
+        envelope.priority,
+        envelope.status_definition_version,
+        envelope.operation_definition_version,
     )
 
 
@@ -203,6 +204,13 @@ def _envelope_row(envelope: TaskEnvelope) -> Parameters:
         to_json(envelope.policy_executors),
         envelope.input_ref,
         envelope.created_at,
+        envelope.status_definition_version,
+        envelope.operation_definition_version,
+        envelope.batch_id,
+        envelope.parent_task_id,
+        envelope.sensitive,
+        terms_to_json(envelope.terms),
+        envelope.terms.max_run_seconds,
     )
 
 
@@ -221,7 +229,7 @@ def _mutable_row(state: TaskState) -> Parameters:
         state.stale_steps,
         state.degraded_steps,
         to_json(dict(state.producer_seqs)),
-        *_failure_row(state.failure),
+        *failure_to_row(state.failure),
         state.started_at,
         state.finished_at,
         state.duration_ms,
@@ -229,12 +237,14 @@ def _mutable_row(state: TaskState) -> Parameters:
         state.committed_at,
         state.summary_schema,
         state.summary_data or None,
+        state.open_dynamic,
     )
 
 
 def _envelope(row: Row) -> TaskEnvelope:
     (bucket, task_id, workflow_id, tenant_id, scope, owner_id, client_task_key, digest) = row[:8]
     (title, task_type, product_id, priority, coordinator, executors, input_ref, created_at) = row[8:16]
+    status_version, operation_version, batch_id, parent_task_id, sensitive, terms, max_run_seconds = row[16:23]
     return TaskEnvelope(
         task_id=TaskId(task_id),
         workflow_id=WorkflowId(workflow_id),
@@ -252,18 +262,10 @@ def _envelope(row: Row) -> TaskEnvelope:
         policy_executors=tuple(from_json(executors)),
         input_ref=input_ref,
         created_at=created_at,
+        status_definition_version=status_version,
+        operation_definition_version=operation_version,
+        batch_id=text(batch_id),
+        parent_task_id=None if parent_task_id is None else TaskId(parent_task_id),
+        sensitive=bool(sensitive),
+        terms=terms_from_json(terms, max_run_seconds),
     )
-
-
-def _failure_row(failure: TaskFailure | None) -> Parameters:
-    """NULL in every column says that there is none; an empty text is a text."""
-    if failure is None:
-        return _NO_FAILURE
-    return (failure.code, failure.message, failure.category, failure.retryable, failure.failed_step_id)
-
-
-def _failure(row: Row) -> TaskFailure | None:
-    code, message, category, retryable, failed_step_id = row
-    if code is None:
-        return None
-    return TaskFailure(text(code), message, category, bool(retryable), text(failed_step_id))

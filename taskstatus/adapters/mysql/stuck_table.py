@@ -1,6 +1,7 @@
-"""Stuck work (port ``StuckWork``): what runs too long by ``lease_stuck``, what waits by ``task_step_waiting``.
+"""Stuck work (port ``StuckWork``), by an index for each part: ``lease_stuck`` for executions that run too long,
+``task_step_waiting`` for those that wait, ``task_run_deadline`` for tasks.
 
-Both indexes go by time over all tenants, since stuck work is rare: a page looks at a bounded number of their entries,
+All go by time over all tenants, since stuck work is rare: a page looks at a bounded number of their entries,
 keeps its tenant's, and says where to go on. An execution's id begins with the time of its activation, and only an
 activated one that has neither started nor ended is in ``task_step_waiting``.
 """
@@ -20,6 +21,7 @@ from taskstatus.application.ports_health import (
     StuckCause,
     StuckExecution,
     StuckPage,
+    StuckPart,
     StuckPosition,
 )
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id, least_id_of, moment_of_id
@@ -70,6 +72,28 @@ COUNT_WAITING = (
     f"WHERE task_step.waiting_execution<%s LIMIT {COUNTED}) AS waiting"
 )
 
+LATE_TASKS = (
+    "SELECT task.id,task.run_deadline_at FROM task FORCE INDEX (task_run_deadline) "
+    "WHERE task.run_deadline_at>=%s AND task.run_deadline_at<=%s "
+    "AND (task.run_deadline_at>%s OR task.id>%s) ORDER BY task.run_deadline_at,task.id LIMIT %s"
+)
+"""Parameters: time of the position, now, time and task of the position, number of entries."""
+COUNT_TASKS = (
+    "SELECT COUNT(late.bucket) AS late FROM (SELECT task.bucket FROM task FORCE INDEX (task_run_deadline) "
+    f"WHERE task.run_deadline_at<=NOW(6) LIMIT {COUNTED}) AS late"
+)
+"""A column beyond the index keeps MySQL from scanning all of it, most of which are tasks without a deadline."""
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def late_tasks(count: int) -> str:
+    """Parameters: ``count`` task ids, as many buckets, tenant, scope."""
+    return (
+        "SELECT task.workflow_id,task.id,task.title,task.attempt,task.coordinator_producer,task.run_deadline_at "
+        f"FROM task FORCE INDEX (PRIMARY) WHERE task.id IN ({marks(count)}) AND task.bucket IN ({marks(count)}) "
+        f"AND task.run_deadline_at IS NOT NULL AND {_OF_TENANT}"
+    )
+
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def late_executions(count: int) -> str:
@@ -119,12 +143,14 @@ class StuckTable:
             await session.begin(BEGIN_VIEW)
             ((lost, stale, running),) = await session.rows(COUNT_LATE)
             ((waiting,),) = await session.rows(COUNT_WAITING, (_waiting_before(await _now(session)),))
+            ((tasks,),) = await session.rows(COUNT_TASKS)
             await session.commit()
             return {
                 StuckCause.OVER_RUN_TIME: int(running or 0),
                 StuckCause.NOT_TAKEN_UP: waiting,
                 StuckCause.LONG_STALE: int(stale or 0),
                 StuckCause.LOST_WORKER: int(lost or 0),
+                StuckCause.TASK_OVER_RUN_TIME: tasks,
             }
 
         return await self._reader.read(read)
@@ -142,55 +168,79 @@ class _Look:
         self._found: list[StuckExecution] = []
 
     async def page(self, after: StuckPosition | None) -> StuckPage:
-        position = after or StuckPosition(False, datetime(1970, 1, 1), b"")
-        following: StuckPosition | None = position
-        if not position.waiting:
-            following = await self._late(position)
-            if following is None:
-                position = following = StuckPosition(True, datetime(1970, 1, 1), b"")
-        if following is not None and following.waiting:
-            following = await self._waiting(position)
-        return StuckPage(tuple(self._found), following, self._now)
+        position = after or _first_of(StuckPart.RUNNING)
+        parts = {StuckPart.RUNNING: self._late, StuckPart.WAITING: self._waiting, StuckPart.TASKS: self._tasks}
+        for part in list(StuckPart)[position.part :]:
+            following = await parts[part](position if part is position.part else _first_of(part))
+            if following is not None:
+                return StuckPage(tuple(self._found), following, self._now)
+        return StuckPage(tuple(self._found), None, self._now)
 
     async def _late(self, position: StuckPosition) -> StuckPosition | None:
         """Add executions that run too long or are silent; where to go on, None when all have been looked at."""
         while self._looks_left:
             self._looks_left -= 1
-            since, execution_id = position.since, position.execution_id
+            since, execution_id = position.since, position.id
             keys = await self._session.rows(LATE_LEASES, (since, self._now, since, execution_id, LOOKED_AT_ONCE))
             for execution in await self._own_late([ExecutionId(key[0]) for key in keys]):
                 self._found.append(execution)
                 if len(self._found) == self._limit:
-                    return StuckPosition(False, execution.since, execution.execution_id)
+                    return StuckPosition(StuckPart.RUNNING, execution.since, _id_of(execution))
             if len(keys) < LOOKED_AT_ONCE:
                 return None
-            position = StuckPosition(False, keys[-1][1], keys[-1][0])
-        return StuckPosition(False, position.since, b"")
+            position = StuckPosition(StuckPart.RUNNING, keys[-1][1], keys[-1][0])
+        return StuckPosition(StuckPart.RUNNING, position.since, b"")
 
     async def _own_late(self, ids: Sequence[ExecutionId]) -> list[StuckExecution]:
         rows = await self._details(late_executions(len(ids)), ids) if ids else []
         found = [_late_execution(row, self._now) for row in rows]
-        return sorted(found, key=lambda execution: (execution.since, execution.execution_id))
+        return sorted(found, key=lambda execution: (execution.since, _id_of(execution)))
 
     async def _waiting(self, position: StuckPosition) -> StuckPosition | None:
         """Add executions that nobody took up; where to go on, None when all have been looked at."""
         before = _waiting_before(self._now)
-        after = position.execution_id
+        after = position.id
         while self._looks_left:
             self._looks_left -= 1
             keys = [ExecutionId(row[0]) for row in await self._session.rows(WAITING, (after, before, LOOKED_AT_ONCE))]
             rows = await self._details(waiting_executions(len(keys)), keys) if keys else []
-            for execution in sorted(map(_waiting_execution, rows), key=lambda execution: execution.execution_id):
+            for execution in sorted(map(_waiting_execution, rows), key=_id_of):
                 self._found.append(execution)
                 if len(self._found) == self._limit:
-                    return StuckPosition(True, execution.since, execution.execution_id)
+                    return StuckPosition(StuckPart.WAITING, execution.since, _id_of(execution))
             if len(keys) < LOOKED_AT_ONCE:
                 return None
             after = keys[-1]
-        return StuckPosition(True, moment_of_id(after), after[:6] + bytes(10))
+        return StuckPosition(StuckPart.WAITING, moment_of_id(after), after[:6] + bytes(10))
 
-    async def _details(self, statement: str, ids: Sequence[ExecutionId]) -> Sequence[Row]:
+    async def _tasks(self, position: StuckPosition) -> StuckPosition | None:
+        """Add tasks whose run takes too long; where to go on, None when all have been looked at."""
+        while self._looks_left:
+            self._looks_left -= 1
+            since, task_id = position.since, position.id
+            keys = await self._session.rows(LATE_TASKS, (since, self._now, since, task_id, LOOKED_AT_ONCE))
+            ids = [TaskId(key[0]) for key in keys]
+            rows = await self._details(late_tasks(len(ids)), ids) if ids else []
+            for task in sorted(map(_late_task, rows), key=lambda task: (task.since, task.task_id)):
+                self._found.append(task)
+                if len(self._found) == self._limit:
+                    return StuckPosition(StuckPart.TASKS, task.since, task.task_id)
+            if len(keys) < LOOKED_AT_ONCE:
+                return None
+            position = StuckPosition(StuckPart.TASKS, keys[-1][1], keys[-1][0])
+        return StuckPosition(StuckPart.TASKS, position.since, b"")
+
+    async def _details(self, statement: str, ids: Sequence[ExecutionId] | Sequence[TaskId]) -> Sequence[Row]:
         return await self._session.rows(statement, (*ids, *map(bucket_of_id, ids), *self._owner))
+
+
+def _first_of(part: StuckPart) -> StuckPosition:
+    return StuckPosition(part, datetime(1970, 1, 1), b"")
+
+
+def _id_of(execution: StuckExecution) -> ExecutionId:
+    assert execution.execution_id is not None
+    return execution.execution_id
 
 
 async def _now(session: Session) -> datetime:
@@ -211,6 +261,23 @@ def _late_execution(row: Row, now: datetime) -> StuckExecution:
 
 def _waiting_execution(row: Row) -> StuckExecution:
     return _execution(row, (StuckCause.NOT_TAKEN_UP,), moment_of_id(row[8]) + timedelta(seconds=NOT_TAKEN_UP_SECONDS))
+
+
+def _late_task(row: Row) -> StuckExecution:
+    workflow_id, task_id, title, task_attempt, coordinator, deadline_at = row
+    return StuckExecution(
+        workflow_id=WorkflowId(workflow_id),
+        task_id=TaskId(task_id),
+        title=title,
+        task_attempt=task_attempt,
+        step_id="",
+        step_attempt=0,
+        operation_code="",
+        producer_id=text(coordinator),
+        execution_id=None,
+        causes=(StuckCause.TASK_OVER_RUN_TIME,),
+        since=deadline_at,
+    )
 
 
 def _execution(row: Row, causes: tuple[StuckCause, ...], since: datetime) -> StuckExecution:

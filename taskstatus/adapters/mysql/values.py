@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -40,3 +40,8 @@ def epoch_micros(moment: datetime) -> int:
     """A naive UTC time as microseconds since 1970, exactly."""
     since = moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def from_epoch_micros(micros: int) -> datetime:
+    """The naive UTC time of microseconds since 1970."""
+    return datetime(1970, 1, 1) + timedelta(microseconds=micros)

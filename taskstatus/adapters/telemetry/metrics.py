@@ -19,7 +19,7 @@ _SCHEMA_REASONS = frozenset({Reason.SCHEMA_NOT_ALLOWED, Reason.SCHEMA_VIOLATION}
 
 
 class ServiceMetrics:
-    """The ports ServiceObserver, HeartbeatObserver, HealthObserver and CallObserver over Prometheus."""
+    """The ports Service-, Heartbeat-, Health-, Workflow- and CallObserver over Prometheus."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -44,13 +44,21 @@ class ServiceMetrics:
             "taskstatus_heartbeats_pending", "Executions with a beat in memory", registry=self.registry
         )
         self._health = self._counter("health_changes", "Observed health changes judged", "sign", "outcome")
+        self._probed = self._counter("health_second_checks", "Silent executions asked for a beat", "outcome")
         self._candidates = self._counter("health_candidates", "Overdue leases looked at")
         self._held_back = Gauge(
             "taskstatus_health_held_back", "Overdue leases of the last round in the grace", registry=self.registry
         )
         self._stuck = Gauge(
-            "taskstatus_stuck_executions", "Executions to look at, all tenants", ("cause",), registry=self.registry
+            "taskstatus_stuck_executions",
+            "Executions and tasks to look at, all tenants",
+            ("cause",),
+            registry=self.registry,
         )
+        self._projector_lag = Gauge(
+            "taskstatus_workflow_projector_lag_seconds", "Age of the oldest change unfollowed", registry=self.registry
+        )
+        self._projections = self._counter("workflow_projections", "Workflows looked into", "outcome")
         self._streams = Gauge("taskstatus_streams_open", "Open streams", registry=self.registry)
         self._bound = Gauge("taskstatus_stream_executions", "Executions bound on open streams", registry=self.registry)
         self._depth = Gauge("taskstatus_lane_depth", "Commands waiting in the lanes", registry=self.registry)
@@ -140,10 +148,23 @@ class ServiceMetrics:
         self._candidates.inc(candidates)
         self._held_back.set(held_back)
 
+    def health_probed(self, alive: int, silent: int) -> None:
+        """See HealthObserver."""
+        self._probed.labels("alive").inc(alive)
+        self._probed.labels("silent").inc(silent)
+
     def stuck_counted(self, counts: Mapping[StuckCause, int]) -> None:
         """See HealthObserver."""
         for cause, count in counts.items():
             self._stuck.labels(cause).set(count)
+
+    def projector_lag(self, seconds: float) -> None:
+        """See WorkflowObserver."""
+        self._projector_lag.set(seconds)
+
+    def workflows_projected(self, outcome: str, count: int) -> None:
+        """See WorkflowObserver."""
+        self._projections.labels(outcome).inc(count)
 
     def call_ended(self, transport: str, method: str, status: str, seconds: float) -> None:
         """See CallObserver."""

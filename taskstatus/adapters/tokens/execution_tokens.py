@@ -10,6 +10,7 @@ claim    content                         claim    content
 ``tsk``  task id, ``task_…``             ``evt``  allowed event types, a list
 ``run``  task attempt                    ``gen``  credential generation
 ``dfv``  definition version, 0: generic  ``dft``  task type it was published for
+``chd``  true: may register children
 =======  ==============================  =======  ==============================
 
 and ``iat``, ``exp``. An event type that this version does not know is passed over, so that replicas of two versions can
@@ -37,7 +38,7 @@ SERVICE_ISSUER: Final = "task-status-service"
 EXECUTION_AUDIENCE: Final = "task-execution"
 EXECUTION_CLAIMS: Final = (
     *("iss", "aud", "sub", "iat", "exp"),
-    *("ten", "scp", "wf", "tsk", "run", "stp", "att", "op", "prd", "evt", "gen", "dfv", "dft"),
+    *("ten", "scp", "wf", "tsk", "run", "stp", "att", "op", "prd", "evt", "gen", "dfv", "dft", "chd"),
 )
 
 
@@ -62,6 +63,7 @@ def to_claims(binding: ExecutionBinding, generation: int, issued_at: int, expire
         "gen": generation,
         "dfv": binding.definition_version,
         "dft": binding.definition_task_type,
+        "chd": binding.may_register_children,
     }
 
 
@@ -94,6 +96,7 @@ def _binding(claims: Mapping[str, Any]) -> ExecutionBinding:
         producer_id=_text(claims, "prd"),
         definition_version=_count(claims, "dfv"),
         definition_task_type=_text(claims, "dft"),
+        may_register_children=_flag(claims, "chd"),
     )
 
 
@@ -108,6 +111,13 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
     value = claims[name]
     if not isinstance(value, str):
         raise RejectedTokenError(f"execution claim {name} is not a text")
+    return value
+
+
+def _flag(claims: Mapping[str, Any], name: str) -> bool:
+    value = claims[name]
+    if not isinstance(value, bool):
+        raise RejectedTokenError(f"execution claim {name} is not a flag")
     return value
 
 

@@ -202,7 +202,9 @@ class StreamBindings:
         if self._is_closed:
             raise leaving()
         former = bound.beats
-        bound.beats = self._binder.bind(bound.standing, lambda standing: self.stands(bound, standing))
+        bound.beats = self._binder.bind(
+            bound.standing, lambda standing: self.stands(bound, standing), lambda: self._ask_for_beat(bound)
+        )
         if former is not None:
             former.close()
 
@@ -214,6 +216,10 @@ class StreamBindings:
             self._expiries = [(each.grant.expires_at, each.key) for each in self._live.values() if each is not bound]
             heapq.heapify(self._expiries)
         heapq.heappush(self._expiries, (bound.grant.expires_at, bound.key))
+
+    def _ask_for_beat(self, bound: Bound) -> None:
+        if bound.end is None and not self._is_closed:
+            self._notify(execution_notice(bound.key, bound.standing, None, beat_now=True))
 
     def _tell_end(self, bound: Bound, reason: Reason) -> None:
         self._notify(execution_notice(bound.key, bound.standing, reason))

@@ -114,8 +114,10 @@ def beat_refused(beat: pb.StreamBeat, reason: Reason) -> pb.StreamBeatRefused:
     )
 
 
-def execution_notice(key: int, standing: ExecutionStanding, reason: Reason | None) -> pb.StreamExecutionNotice:
-    """How an execution stands now, and why it can go on no more if so."""
+def execution_notice(
+    key: int, standing: ExecutionStanding, reason: Reason | None, *, beat_now: bool = False
+) -> pb.StreamExecutionNotice:
+    """How an execution stands now, why it can go on no more if so, and whether a beat of it is wanted at once."""
     return pb.StreamExecutionNotice(
         stream_execution_key=key,
         reason=common_pb2.Reason.Value(reason) if reason else common_pb2.REASON_UNSPECIFIED,
@@ -123,6 +125,7 @@ def execution_notice(key: int, standing: ExecutionStanding, reason: Reason | Non
         health=common_pb2.Health.Value(standing.health),
         interval_seconds=standing.interval_seconds,
         timeout_seconds=standing.timeout_seconds,
+        beat_now=beat_now,
     )
 
 

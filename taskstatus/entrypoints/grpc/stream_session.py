@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from taskstatus_pb.v1 import bind_execution_service_pb2 as pb
@@ -234,13 +235,21 @@ class StreamSession:
         answer = pb.StreamExecutionsResponse(correlation=frame.correlation)
         beaten = answer.beaten
         accepted = 0
+        unjudged: Counter[Reason] = Counter()
         for place, beat in enumerate(beats):
-            reason = (refusal or self._beat(beat, now)) if place < taken else Reason.WINDOW_EXCEEDED
+            bound = self.bindings.get(beat.stream_execution_key)
+            reason = (refusal or _refusal_of(beat, bound, now)) if place < taken else Reason.WINDOW_EXCEEDED
+            if reason is not None:
+                unjudged[reason] += 1
+            elif bound is not None and bound.beats is not None:
+                reason = bound.beats.beat(beat.heartbeat_seq, beat.round_trip_ms)
             if reason is None:
                 accepted += 1
             else:
                 beaten.refused.append(frames.beat_refused(beat, reason))
         beaten.accepted = accepted
+        if unjudged:
+            self._parts.heartbeats.refused(unjudged)
         self.outbox.put(answer, len(beats))
 
     def _refusal_of_beats(self, beats: int) -> Reason | None:
@@ -251,18 +260,6 @@ class StreamSession:
         except RefusedError as refusal:
             return refusal.reason
         return None
-
-    def _beat(self, beat: pb.StreamBeat, now_unix: float) -> Reason | None:
-        bound = self.bindings.get(beat.stream_execution_key)
-        if bound is None:
-            return Reason.EXECUTION_NOT_FOUND
-        if bound.beats is None:
-            return bound.end
-        if bound.grant.expires_at <= now_unix:
-            return Reason.TOKEN_EXPIRED
-        if beat.heartbeat_seq < 1 or not 0 <= beat.round_trip_ms < math.inf:
-            return Reason.INVALID_ARGUMENT
-        return bound.beats.beat(beat.heartbeat_seq, beat.round_trip_ms)
 
     # ---- bindings
 
@@ -357,3 +354,16 @@ class StreamSession:
     def _call(self) -> CallInfo:
         clock = self._parts.clock
         return CallInfo(self._transport, None, self._traceparent, clock.monotonic_seconds(), clock.unix_seconds())
+
+
+def _refusal_of(beat: pb.StreamBeat, bound: Bound | None, now_unix: float) -> Reason | None:
+    """Why a beat cannot be judged; nobody else counts it."""
+    if bound is None:
+        return Reason.EXECUTION_NOT_FOUND
+    if bound.beats is None:
+        return bound.end
+    if bound.grant.expires_at <= now_unix:
+        return Reason.TOKEN_EXPIRED
+    if beat.heartbeat_seq < 1 or not 0 <= beat.round_trip_ms < math.inf:
+        return Reason.INVALID_ARGUMENT
+    return None

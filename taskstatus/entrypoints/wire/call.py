@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
@@ -22,6 +23,10 @@ class CallInfo:
     """This process's monotonic clock at receipt, in seconds."""
     received_unix: float
     """This process's wall clock at receipt, in seconds."""
+
+
+Handler = Callable[[Any, Any, CallInfo], Awaitable[Message]]
+"""(request, verified identity of the kind that the access matrix admits, call) → response."""
 
 
 class Dispatch(Protocol):

@@ -9,14 +9,16 @@ from typing import Protocol
 from google.protobuf.descriptor import EnumDescriptor
 from taskstatus_pb.v1 import common_pb2, register_service_pb2
 
-from taskstatus.application.identity import ServiceIdentity
+from taskstatus.application.identity import ExecutionGrant, ServiceIdentity
 from taskstatus.domain import text
 from taskstatus.domain.commands import (
     ActivateAttempt,
     Caller,
     CreateTask,
     CreateWorkflow,
+    Credential,
     DynamicStep,
+    ParentCredential,
     StepSpec,
     TaskSpec,
 )
@@ -34,6 +36,14 @@ from taskstatus.domain.ids import (
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import FailurePolicy, Grant
 from taskstatus.entrypoints.wire.call import CallInfo
+from taskstatus.entrypoints.wire.decode_terms import (
+    MAX_RUN_SECONDS,
+    aggregation_policy,
+    definition_versions,
+    external_refs,
+    parent_task,
+    registration_terms,
+)
 from taskstatus.entrypoints.wire.trace import trace_id_of
 from taskstatus.entrypoints.wire.values import canonical_message, canonical_request, enum_name
 
@@ -43,7 +53,6 @@ MAX_DEPENDENCIES = 64
 MAX_GRANTS = 100
 MAX_POLICY_EXECUTORS = 8
 MAX_WEIGHT = 1_000_000
-MAX_RUN_SECONDS = 366 * 24 * 3600
 DEFAULT_HEARTBEAT_INTERVAL_SECONDS = 15
 DEFAULT_HEARTBEAT_TIMEOUT_SECONDS = 60
 HEARTBEAT_PERSIST_SECONDS = LONGEST_PERSIST_SECONDS
@@ -80,6 +89,7 @@ def to_create_workflow(
         digest=digest,
         trace_id=trace_id_of(call.traceparent),
         traceparent=call.traceparent,
+        aggregation_policy=aggregation_policy("aggregationPolicy", request.aggregation_policy),
     )
 
 
@@ -124,40 +134,66 @@ def to_activate_step(
 
 
 def to_register_execution(
-    request: register_service_pb2.RegisterExecutionRequest, identity: ServiceIdentity, call: CallInfo
+    request: register_service_pb2.RegisterExecutionRequest,
+    identity: ServiceIdentity,
+    call: CallInfo,
+    parent: ExecutionGrant | None = None,
 ) -> ActivateAttempt:
-    """The command of RegisterExecution."""
-    canonical, digest = canonical_request(_with_plain_parent(request), without=("command_id", "task_id"))
+    """The command of RegisterExecution; ``parent``: the opened credential of the execution that registers a child."""
+    plain = _with_plain_parent(request, parent)
+    canonical, digest = canonical_request(plain, without=_NO_CONTENT_OF_REGISTRATION)
     interval, timeout = _heartbeat(request)
     key = text.check_step_id("clientStepKey", request.client_step_key, text.CLIENT_STEP_KEY_MAX)
     return ActivateAttempt(
         caller=caller_of(identity),
         command_id=text.check_id("commandId", request.command_id, text.EVENT_ID_MAX),
         task_id=known_task_id(request.task_id),
-        task_attempt=request.task_attempt,
+        task_attempt=request.task_attempt or (parent.binding.task_attempt if parent else 0),
         step_id=text.DYNAMIC_STEP_PREFIX + key,
         step_attempt=_positive("stepAttempt", request.step_attempt),
         input_ref=text.check_text("inputRef", request.input_ref, text.INPUT_REF_MAX),
         heartbeat_interval_seconds=interval,
         heartbeat_timeout_seconds=timeout,
-        dynamic=_dynamic_step(request),
+        dynamic=_dynamic_step(plain),
         canonical=canonical,
         digest=digest,
         trace_id=trace_id_of(call.traceparent),
         traceparent=call.traceparent,
+        parent=None if parent is None else _parent_credential(parent, call),
     )
 
 
+_NO_CONTENT_OF_REGISTRATION = ("command_id", "task_id", "parent_execution_token", "parent_execution_handle")
+
+
+def _parent_credential(grant: ExecutionGrant, call: CallInfo) -> ParentCredential:
+    expires_at = None if math.isinf(grant.expires_at) else grant.expires_at
+    credential = Credential(grant.generation, expires_at, grant.allowed_events)
+    return ParentCredential(credential, grant.binding.may_register_children, call.received_unix)
+
+
 def _with_plain_parent(
-    request: register_service_pb2.RegisterExecutionRequest,
+    request: register_service_pb2.RegisterExecutionRequest, parent: ExecutionGrant | None
 ) -> register_service_pb2.RegisterExecutionRequest:
-    """The request with its parent in one text form, so that the form is outside the content."""
-    if not request.parent_execution_id:
+    """The request with its parent in one text form, whoever names it, so that the form is outside the content."""
+    if parent is None and not request.parent_execution_id:
         return request
     plain = register_service_pb2.RegisterExecutionRequest()
     plain.CopyFrom(request)
-    plain.parent_execution_id = format_execution_id(known_execution_id(request.parent_execution_id))
+    stated = known_execution_id(request.parent_execution_id) if request.parent_execution_id else None
+    if parent is not None:
+        _check_stated_parent(request, stated, parent)
+    execution_id = parent.binding.execution_id if parent else stated
+    assert execution_id is not None
+    plain.parent_execution_id = format_execution_id(execution_id)
     return plain
+
+
+def _check_stated_parent(
+    request: register_service_pb2.RegisterExecutionRequest, stated: ExecutionId | None, parent: ExecutionGrant
+) -> None:
+    if stated not in (None, parent.binding.execution_id) or known_task_id(request.task_id) != parent.binding.task_id:
+        raise RefusedError(Reason.TOKEN_MISMATCH, "the parent's credential belongs to another execution or task")
 
 
 def _dynamic_step(request: register_service_pb2.RegisterExecutionRequest) -> DynamicStep:
@@ -207,6 +243,7 @@ def _task_spec(path: str, spec: register_service_pb2.TaskSpec) -> TaskSpec:
     if not -100 <= spec.priority <= 100:
         raise invalid(f"{path}.priority", "must be −100 to 100")
     canonical, digest = canonical_message(spec)
+    status_version, operation_version = definition_versions(path, spec)
     return TaskSpec(
         client_task_key=text.check_id(f"{path}.clientTaskKey", spec.client_task_key, text.CODE_MAX),
         title=text.check_title(f"{path}.title", spec.title),
@@ -226,6 +263,12 @@ def _task_spec(path: str, spec: register_service_pb2.TaskSpec) -> TaskSpec:
         sensitive=spec.sensitive,
         canonical=canonical,
         digest=digest,
+        terms=registration_terms(path, spec),
+        status_definition_version=status_version,
+        operation_definition_version=operation_version,
+        batch_id=text.check_optional_id(f"{path}.batchId", spec.batch_id, text.PRODUCT_MAX),
+        parent_task_id=parent_task(spec),
+        external_refs=external_refs(path, spec),
     )
 
 

@@ -134,7 +134,11 @@ def error_of(
         if event_type in ERROR_EVENTS:
             raise invalid("error", f"is required for {event_type}")
         return None
-    error = request.error
+    return reported_error(request.error)
+
+
+def reported_error(error: common_pb2.EventError) -> ReportedError:
+    """A failure, checked in form. Raises RefusedError INVALID_ARGUMENT."""
     return ReportedError(
         category=text.check_optional_id("error.category", error.category, text.CATEGORY_MAX),
         code=text.check_id("error.code", error.code, text.CODE_MAX),

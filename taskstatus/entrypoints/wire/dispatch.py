@@ -14,8 +14,8 @@ from taskstatus.application.ports_credentials import IdentityVerifier
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
-from taskstatus.entrypoints.wire.call import CallInfo
-from taskstatus.entrypoints.wire.handlers import Handler, missing_bearer
+from taskstatus.entrypoints.wire.call import CallInfo, Handler
+from taskstatus.entrypoints.wire.handlers import missing_bearer
 
 UNAVAILABLE_RETRY_SECONDS = 1.0
 OK = "OK"

@@ -75,6 +75,9 @@ def execution_context(bound: BoundExecution) -> common_pb2.ExecutionContext:
         task_version=bound.task.version,
         created=bound.created,
         task_type=bound.task.envelope.task_type,
+        may_register_children=binding.may_register_children,
+        operation_definition_version=binding.definition_version,
+        status_definition_version=bound.task.envelope.status_definition_version or 0,
     )
 
 

@@ -29,7 +29,7 @@ def _stuck(execution: StuckExecution) -> admin_service_pb2.StuckExecution:
         step_attempt=execution.step_attempt,
         operation_code=execution.operation_code,
         producer_id=execution.producer_id,
-        execution_id=format_execution_id(execution.execution_id),
+        execution_id="" if execution.execution_id is None else format_execution_id(execution.execution_id),
         causes=[admin_service_pb2.StuckCause.Value(cause) for cause in execution.causes],
         since=to_timestamp(execution.since),
     )

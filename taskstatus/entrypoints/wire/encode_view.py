@@ -10,18 +10,26 @@ from datetime import datetime
 
 import orjson
 from google.protobuf import timestamp_pb2
-from taskstatus_pb.v1 import common_pb2, query_service_pb2
+from taskstatus_pb.v1 import common_pb2, query_service_pb2, task_commands_pb2
 
 from taskstatus.domain.ids import format_execution_id, format_task_id, format_workflow_id
-from taskstatus.domain.projections import elapsed_ms, step_percent, task_durations, task_percent
-from taskstatus.domain.records import EventRecord, TaskView, TimelinePage
-from taskstatus.domain.state import DurationSource, StepState, TaskState
+from taskstatus.domain.projections import (
+    elapsed_ms,
+    run_percent,
+    shown_runs,
+    step_percent,
+    task_durations,
+    task_percent,
+)
+from taskstatus.domain.records import EventRecord, RunOutcome, RunRecord, TaskView, TimelinePage
+from taskstatus.domain.state import DurationSource, StepState, TaskFailure
 from taskstatus.entrypoints.wire.values import to_timestamp
 
 
-def task_snapshot(view: TaskView) -> query_service_pb2.TaskSnapshot:
-    """The snapshot of one view."""
+def task_snapshot(view: TaskView, *, for_service: bool = False) -> query_service_pb2.TaskSnapshot:
+    """The snapshot of one view; who pays, and for how long it is kept, only services are told."""
     task, envelope = view.task, view.task.envelope
+    labels = envelope.terms.labels
     snapshot = query_service_pb2.TaskSnapshot(
         workflow_id=format_workflow_id(envelope.workflow_id),
         task_id=format_task_id(envelope.task_id),
@@ -36,7 +44,7 @@ def task_snapshot(view: TaskView) -> query_service_pb2.TaskSnapshot:
         health=common_pb2.Health.Value(task.health),
         progress_percent=task_percent(task),
         cancel_requested=task.cancel_requested,
-        failure=_failure(task),
+        failure=_failure(task.failure),
         created_at=to_timestamp(envelope.created_at),
         started_at=_stamp(task.started_at),
         finished_at=_stamp(task.finished_at),
@@ -45,13 +53,41 @@ def task_snapshot(view: TaskView) -> query_service_pb2.TaskSnapshot:
         duration_source=_source(task.duration_source),
         steps=[_step(step, view.as_of) for step in view.steps],
         summary_data=_shown(task.summary_schema, task.summary_data),
+        status_definition_version=envelope.status_definition_version or 0,
+        operation_definition_version=envelope.operation_definition_version or 0,
+        registration_mode=common_pb2.RegistrationMode.Value(envelope.terms.mode),
+        batch_id=envelope.batch_id,
+        parent_task_id=format_task_id(envelope.parent_task_id) if envelope.parent_task_id else "",
+        external_refs=[
+            task_commands_pb2.ExternalRef(ref_type=ref.ref_type, ref_value=ref.ref_value) for ref in view.external_refs
+        ],
+        runs=[_run(run, outcome) for run, outcome in shown_runs(view)],
+        data_classification=labels.data_classification,
+        billing_account_id=labels.billing_account_id if for_service else "",
+        retention_policy_id=labels.retention_policy_id if for_service else "",
     )
-    _set_durations(snapshot, task, view.as_of)
+    _set_durations(snapshot, view)
     return snapshot
 
 
-def _set_durations(snapshot: query_service_pb2.TaskSnapshot, task: TaskState, as_of: datetime) -> None:
-    durations = task_durations(task, as_of)
+def _run(run: RunRecord, outcome: RunOutcome) -> query_service_pb2.RunSnapshot:
+    return query_service_pb2.RunSnapshot(
+        task_attempt=run.task_attempt,
+        lifecycle_status=common_pb2.LifecycleStatus.Value(outcome.lifecycle),
+        business_status=outcome.business_status,
+        failure=_failure(outcome.failure),
+        progress_percent=run_percent(run, outcome),
+        created_at=to_timestamp(run.created_at),
+        started_at=_stamp(outcome.started_at),
+        finished_at=_stamp(outcome.finished_at),
+        run_duration_ms=outcome.duration_ms,
+        duration_source=_source(outcome.duration_source),
+        reason=run.reason,
+    )
+
+
+def _set_durations(snapshot: query_service_pb2.TaskSnapshot, view: TaskView) -> None:
+    durations = task_durations(view)
     for field, name in (
         ("queue_duration_ms", "queueDurationMs"),
         ("run_duration_ms", "runDurationMs"),
@@ -95,6 +131,9 @@ def _step(step: StepState, as_of: datetime) -> query_service_pb2.StepSnapshot:
         duration_source=_source(step.duration_source),
         elapsed_ms=elapsed_ms(step.started_at, step.lifecycle, as_of),
         data=_shown(step.data_schema, step.shown_data),
+        depth=definition.depth,
+        skip_source_event_id=step.skip.source_event_id if step.skip else "",
+        skip_reason=step.skip.reason if step.skip else "",
     )
 
 
@@ -134,6 +173,7 @@ def _event(event: EventRecord, *, with_trace: bool) -> query_service_pb2.Timelin
         duration_ms=event.duration_ms,
         trace_id=event.trace_id.hex() if with_trace and event.trace_id else "",
         data=_shown(event.data_schema, event.shown_data),
+        actor=event.actor,
     )
 
 
@@ -145,8 +185,7 @@ def _shown(schema: str, fields: bytes) -> query_service_pb2.ShownData | None:
     return data
 
 
-def _failure(task: TaskState) -> query_service_pb2.TaskFailure | None:
-    failure = task.failure
+def _failure(failure: TaskFailure | None) -> query_service_pb2.TaskFailure | None:
     if failure is None:
         return None
     return query_service_pb2.TaskFailure(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from google.protobuf.message import Message
 from taskstatus_pb.v1 import (
@@ -24,18 +23,19 @@ from taskstatus.domain.reasons import Reason
 from taskstatus.domain.text import EVENT_ID_MAX, is_refused_id
 from taskstatus.domain.verdicts import result_or_raise
 from taskstatus.entrypoints.wire import decode, encode, encode_view
-from taskstatus.entrypoints.wire.call import CallInfo
+from taskstatus.entrypoints.wire.call import CallInfo, Handler
 from taskstatus.entrypoints.wire.compact import to_compact_draft
 from taskstatus.entrypoints.wire.decode_event import to_event_draft
 from taskstatus.entrypoints.wire.decode_heartbeat import to_beat_drafts
 from taskstatus.entrypoints.wire.encode_admin import stuck_listing
 from taskstatus.entrypoints.wire.encode_heartbeat import heartbeat_results
+from taskstatus.entrypoints.wire.handlers_commands import CommandHandlers
+from taskstatus.entrypoints.wire.handlers_definitions import DefinitionHandlers
+from taskstatus.entrypoints.wire.handlers_lists import ListHandlers
+from taskstatus.entrypoints.wire.handlers_workflows import WorkflowHandlers
 from taskstatus.entrypoints.wire.trace import trace_id_of
 
 MAX_BATCH_EVENTS = 500
-
-Handler = Callable[[Any, Any, CallInfo], Awaitable[Message]]
-"""(request, verified identity of the kind that the access matrix admits, call) → response."""
 
 
 class Handlers:
@@ -47,6 +47,10 @@ class Handlers:
     def by_method(self) -> Mapping[str, Handler]:
         """Every method's handler by its full name."""
         return {
+            **CommandHandlers(self._service).by_method(),
+            **DefinitionHandlers(self._service).by_method(),
+            **ListHandlers(self._service).by_method(),
+            **WorkflowHandlers(self._service).by_method(),
             "taskstatus.v1.RegisterService/CreateWorkflow": self.create_workflow,
             "taskstatus.v1.RegisterService/CreateTask": self.create_task,
             "taskstatus.v1.RegisterService/ActivateStep": self.activate_step,
@@ -85,7 +89,9 @@ class Handlers:
     async def register_execution(
         self, request: register_service_pb2.RegisterExecutionRequest, caller: ServiceIdentity, call: CallInfo
     ) -> Message:
-        bound = await self._service.registration.activate(decode.to_register_execution(request, caller, call))
+        token, handle = request.parent_execution_token, request.parent_execution_handle
+        parent = await self._service.executions.open_parent(caller, token, handle)
+        bound = await self._service.registration.activate(decode.to_register_execution(request, caller, call, parent))
         return register_service_pb2.RegisterExecutionResponse(context=encode.execution_context(bound))
 
     async def renew_execution(
@@ -136,7 +142,8 @@ class Handlers:
 
     async def get_task(self, request: query_service_pb2.GetTaskRequest, caller: Identity, call: CallInfo) -> Message:
         view = await self._service.queries.task(caller, request.task_id)
-        return query_service_pb2.GetTaskResponse(task=encode_view.task_snapshot(view))
+        snapshot = encode_view.task_snapshot(view, for_service=isinstance(caller, ServiceIdentity))
+        return query_service_pb2.GetTaskResponse(task=snapshot)
 
     async def list_task_events(
         self, request: query_service_pb2.ListTaskEventsRequest, caller: Identity, call: CallInfo
@@ -153,7 +160,8 @@ class Handlers:
     async def create_subscription_token(
         self, request: realtime_service_pb2.CreateSubscriptionTokenRequest, caller: UserIdentity, call: CallInfo
     ) -> Message:
-        return encode.channel_token(await self._service.realtime.subscription(caller, request.task_id))
+        realtime = self._service.realtime
+        return encode.channel_token(await realtime.subscription(caller, request.task_id, request.workflow_id))
 
     async def list_stuck_tasks(
         self, request: admin_service_pb2.ListStuckTasksRequest, caller: ServiceIdentity, call: CallInfo

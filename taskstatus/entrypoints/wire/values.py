@@ -66,6 +66,14 @@ def canonical_request(message: Message, *, without: tuple[str, ...]) -> tuple[by
     return canonical_message(copy)
 
 
+def canonical_command(message: Message, *, without: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """As ``canonical_request``, with the request's name: equal content of two methods is not the same command (R-6)."""
+    known = tuple(name for name in without if name in message.DESCRIPTOR.fields_by_name)
+    content, _ = canonical_request(message, without=known)
+    canonical = message.DESCRIPTOR.name.encode() + b"\x1f" + content
+    return canonical, digest_of(canonical)
+
+
 def canonical_message(message: Message) -> tuple[bytes, bytes]:
     """(deterministic form, SHA-256 over the version byte and the form)."""
     canonical = message.SerializeToString(deterministic=True)

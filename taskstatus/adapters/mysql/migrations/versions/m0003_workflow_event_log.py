@@ -19,7 +19,9 @@ CREATE TABLE IF NOT EXISTS workflow_event_log (
     trace_id BINARY(16) NULL,
     committed_at DATETIME(6) NOT NULL,
     digest BINARY(32) NOT NULL,
-    PRIMARY KEY (workflow_id, workflow_version)
+    reason VARCHAR(512) NOT NULL,
+    PRIMARY KEY (workflow_id, workflow_version),
+    KEY workflow_event_log_event (workflow_id, event_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 """
 

@@ -1,4 +1,8 @@
-"""task: the aggregate root, with the counters of its current run."""
+"""task: the aggregate root, with the counters of its current run.
+
+``run_deadline_at`` is from when on its open run is beyond the task's run time: stuck work by one index (H-8). No
+statement writes it, and it changes only when a run starts or ends.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,13 @@ CREATE TABLE IF NOT EXISTS task (
     policy_executors VARBINARY(8192) NOT NULL,
     input_ref VARCHAR(1024) NOT NULL,
     created_at DATETIME(6) NOT NULL,
+    status_definition_version INT UNSIGNED NULL,
+    operation_definition_version INT UNSIGNED NULL,
+    batch_id VARBINARY(64) NOT NULL,
+    parent_task_id BINARY(16) NULL,
+    is_sensitive BOOLEAN NOT NULL,
+    terms BLOB NOT NULL,
+    max_run_seconds INT UNSIGNED NOT NULL,
     attempt INT UNSIGNED NOT NULL,
     version BIGINT UNSIGNED NOT NULL,
     row_revision BIGINT UNSIGNED NOT NULL,
@@ -50,10 +61,17 @@ CREATE TABLE IF NOT EXISTS task (
     committed_at DATETIME(6) NOT NULL,
     summary_schema VARBINARY(128) NOT NULL,
     summary_data BLOB NULL,
+    open_dynamic INT UNSIGNED NOT NULL,
+    run_deadline_at DATETIME(6) GENERATED ALWAYS AS (
+        CASE WHEN max_run_seconds > 0 AND finished_at IS NULL THEN started_at + INTERVAL max_run_seconds SECOND END
+    ) STORED,
     PRIMARY KEY (id),
     UNIQUE KEY task_client_key (workflow_id, client_task_key),
     KEY task_workflow (workflow_id, created_at, id),
-    KEY task_owner (tenant_id, owner_id, created_at, id)
+    KEY task_owner (tenant_id, owner_id, created_at, id),
+    KEY task_batch (tenant_id, batch_id, created_at, id),
+    KEY task_parent (parent_task_id, created_at, id),
+    KEY task_run_deadline (run_deadline_at, id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 """
 

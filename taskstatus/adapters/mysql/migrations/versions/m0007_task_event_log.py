@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS task_event_log (
     shown_data BLOB NULL,
     PRIMARY KEY (task_id, task_version),
     KEY task_event_log_event (event_id),
-    KEY task_event_log_trace (trace_id)
+    KEY task_event_log_trace (trace_id, committed_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 """
 

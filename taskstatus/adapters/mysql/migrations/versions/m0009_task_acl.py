@@ -17,8 +17,9 @@ CREATE TABLE IF NOT EXISTS task_acl (
     permission VARBINARY(32) NOT NULL,
     created_at DATETIME(6) NOT NULL,
     revoked_at DATETIME(6) NULL,
+    task_created_at DATETIME(6) NOT NULL,
     PRIMARY KEY (task_id, principal_type, principal_id),
-    KEY task_acl_principal (tenant_id, principal_type, principal_id, revoked_at, task_id)
+    KEY task_acl_principal (tenant_id, principal_type, principal_id, revoked_at, task_created_at, task_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 """
 

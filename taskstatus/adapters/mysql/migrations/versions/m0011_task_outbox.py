@@ -1,4 +1,8 @@
-"""task_outbox: what the relay has to publish; due_at is NULL once PUBLISHED or DEAD (O-1)."""
+"""task_outbox: what the relay has to publish; due_at is NULL once PUBLISHED or DEAD (O-1).
+
+Rows of kind AGGREGATE are the workflow projector's: ``for_projector`` leads the index, so that neither claims, locks or
+counts what is the other's.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ CREATE TABLE IF NOT EXISTS task_outbox (
     payload MEDIUMBLOB NULL,
     traceparent VARBINARY(128) NOT NULL,
     committed_at DATETIME(6) NOT NULL,
+    for_projector BOOLEAN NOT NULL,
     status VARBINARY(32) NOT NULL,
     due_at DATETIME(6) NULL,
     attempts INT UNSIGNED NOT NULL,
@@ -36,7 +41,7 @@ CREATE TABLE IF NOT EXISTS task_outbox (
     dead_at DATETIME(6) NULL,
     PRIMARY KEY (id),
     UNIQUE KEY outbox_message (aggregate_type, aggregate_id, aggregate_version, kind, projection, audience),
-    KEY outbox_due (due_at, id),
+    KEY outbox_due (for_projector, due_at, id),
     KEY outbox_dead (dead_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 """

@@ -18,8 +18,10 @@ CREATE TABLE IF NOT EXISTS task_operation_definition (
     digest BINARY(32) NOT NULL,
     published_by VARBINARY(200) NOT NULL,
     published_at DATETIME(6) NOT NULL,
+    retired_at DATETIME(6) NULL,
+    changed_at DATETIME(6) NOT NULL,
     PRIMARY KEY (tenant_id, authority_scope, task_type, operation_code, definition_version),
-    KEY task_operation_definition_published_idx (published_at)
+    KEY task_operation_definition_changed (changed_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
 """
 

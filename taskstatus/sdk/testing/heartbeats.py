@@ -9,7 +9,8 @@ from typing import Any
 import grpc.aio
 from taskstatus_pb.v1 import common_pb2, heartbeat_service_pb2, heartbeat_service_pb2_grpc
 
-from taskstatus.sdk.testing_state import TERMINAL, FakeAttempt, FakeRefusal, FakeState, FakeTask
+from taskstatus.sdk.testing.model import TERMINAL, FakeRefusal, Held
+from taskstatus.sdk.testing.state import FakeState, is_late
 
 PERSIST_SECONDS = 15
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -39,10 +40,10 @@ class FakeHeartbeats(heartbeat_service_pb2_grpc.HeartbeatServiceServicer):
 
     def _beat(self, producer: str, beat: heartbeat_service_pb2.Heartbeat) -> heartbeat_service_pb2.HeartbeatResult:
         try:
-            task, attempt = self._state.execution(producer, beat.execution_token, beat.execution_handle)
+            held = self._state.held(producer, beat.execution_token, beat.execution_handle)
         except FakeRefusal as refusal:
             return heartbeat_service_pb2.HeartbeatResult(reason=common_pb2.Reason.Value(refusal.reason))
-        reason = _refusal(task, attempt, beat.heartbeat_seq)
+        attempt, reason = held.attempt, _refusal(held, beat.heartbeat_seq)
         if not reason:
             attempt.heartbeat_seq = beat.heartbeat_seq
         result = heartbeat_service_pb2.HeartbeatResult(
@@ -50,7 +51,7 @@ class FakeHeartbeats(heartbeat_service_pb2_grpc.HeartbeatServiceServicer):
             accepted=not reason,
             reason=common_pb2.Reason.Value(reason) if reason else common_pb2.REASON_UNSPECIFIED,
             health=common_pb2.HEALTHY,
-            cancel_requested=task.cancel_requested,
+            cancel_requested=held.task.cancel_requested,
             interval_seconds=attempt.heartbeat_interval_seconds,
             timeout_seconds=timeout_of(attempt.heartbeat_interval_seconds),
         )
@@ -58,13 +59,13 @@ class FakeHeartbeats(heartbeat_service_pb2_grpc.HeartbeatServiceServicer):
         return result
 
 
-def _refusal(task: FakeTask, attempt: FakeAttempt, seq: int) -> str:
-    if attempt.revoked:
+def _refusal(held: Held, seq: int) -> str:
+    if held.revoked:
         return "TOKEN_REVOKED"
-    if attempt.superseded:
+    if is_late(held.task, held.attempt):
         return "STALE_ATTEMPT"
-    if attempt.lifecycle in TERMINAL or task.lifecycle in TERMINAL:
+    if held.attempt.lifecycle in TERMINAL or held.task.lifecycle in TERMINAL:
         return "TERMINAL"
-    if attempt.lifecycle == "PENDING":
+    if held.attempt.lifecycle == "PENDING":
         return "TRANSITION_NOT_ALLOWED"
-    return "STALE_SEQUENCE" if seq < attempt.heartbeat_seq else ""
+    return "STALE_SEQUENCE" if seq < held.attempt.heartbeat_seq else ""

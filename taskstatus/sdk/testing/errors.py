@@ -12,7 +12,7 @@ from grpc_status import rpc_status
 from taskstatus_pb.v1 import common_pb2
 
 from taskstatus.sdk.errors import ERROR_DOMAIN
-from taskstatus.sdk.testing_state import FakeRefusal
+from taskstatus.sdk.testing.model import FakeRefusal
 
 RETRYABLE: Final = frozenset({"UNAVAILABLE", "RATE_LIMITED", "INTERNAL", "WINDOW_EXCEEDED", "BUCKET_MOVED"})
 STATUS_OF_REASON: Final = {

@@ -13,8 +13,10 @@ from taskstatus_pb.v1 import bind_execution_service_pb2 as pb
 from taskstatus_pb.v1 import common_pb2, report_service_pb2
 
 from taskstatus.sdk.stream_events import to_full_form
-from taskstatus.sdk.testing_errors import RETRYABLE
-from taskstatus.sdk.testing_state import FakeRefusal, FakeState
+from taskstatus.sdk.testing.errors import RETRYABLE
+from taskstatus.sdk.testing.model import FakeRefusal
+from taskstatus.sdk.testing.reports import report
+from taskstatus.sdk.testing.state import FakeState
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Bind = Callable[[str, pb.BindExecutionRequest], pb.BindExecutionResponse]
@@ -77,7 +79,7 @@ class FakeStreams:
         """Tell whoever has bound the execution something unasked."""
         for stream in list(self._open):
             for key, handle in stream.handles.items():
-                if handle == f"exh_{execution_id}":
+                if execution_id and handle.startswith(f"exh_{execution_id}-"):
                     told = pb.StreamExecutionNotice(stream_execution_key=key, **notice)
                     await stream.write(pb.StreamExecutionsResponse(notice=pb.StreamNotice(executions=[told])))
 
@@ -164,7 +166,7 @@ class _FakeStream:
         fault = self._streams.next_fault("StreamReport")
         if fault is not None and not fault.after_acting:
             raise fault.refusal
-        answer = self._streams.state.report(self._producer, to_full_form(event, self.handles[key]))
+        answer = report(self._streams.state, self._producer, to_full_form(event, self.handles[key]))
         if fault is not None:
             raise _CutError
         return answer
