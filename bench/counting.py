@@ -19,6 +19,7 @@ from bench.prepare import Order, Preparer
 from bench.workload import Execution, Task
 from taskstatus.adapters.canonical import canonicalize
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.memory.definitions import MemoryRegistry
 from taskstatus.adapters.mysql.engine import PoolLimits, open_database
 from taskstatus.adapters.mysql.session import Session, open_session
 from taskstatus.adapters.mysql.transactions import MySqlTaskStore
@@ -82,7 +83,8 @@ async def costs(database_url: str, execution_keys_file: Path, steps: int, tasks:
         clock, randomness = SystemClock(), SystemRandomness()
         tools = OutboxTools(IdFactory(clock, randomness).new, orjson.dumps)
         store = MySqlTaskStore(database.writer, clock, randomness)
-        commit = BatchCommit(store, clock, tools, Silent(), OLDEST_ACCEPTED, cached_tasks=10 * tasks)
+        definitions = MemoryRegistry()
+        commit = BatchCommit(store, definitions, clock, tools, Silent(), OLDEST_ACCEPTED, cached_tasks=10 * tasks)
         for kind in _KINDS:
             await _commit(commit, first, kind)
         found = []

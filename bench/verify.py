@@ -28,8 +28,8 @@ SELECT COUNT(*) FROM (
 ) AS doubled
 """
 COALESCED = """SELECT COUNT(*) FROM task_event_dedup WHERE INSTR(result, '"coalesced":true') > 0"""
-TASK_MESSAGES = "SELECT COUNT(*) FROM task_outbox WHERE aggregate_type = 'TASK'"
-NOT_PUBLISHED = "SELECT COUNT(*) FROM task_outbox WHERE status <> 'PUBLISHED'"
+TASK_MESSAGES = "SELECT COUNT(*) FROM task_outbox WHERE aggregate_type = 'TASK' AND for_projector = 0"
+NOT_PUBLISHED = "SELECT COUNT(*) FROM task_outbox WHERE status <> 'PUBLISHED' AND for_projector = 0"
 BEATS = "SELECT COALESCE(SUM(heartbeat_seq), 0) FROM task_execution_lease"
 
 POLL_SECONDS = 0.25

@@ -15,7 +15,7 @@ from taskstatus.adapters.mysql.engine import driver_url
 from taskstatus.adapters.mysql.session import BEGIN_VIEW
 from taskstatus.adapters.mysql.values import text
 from taskstatus.domain.ids import TaskId, WorkflowId
-from taskstatus.domain.records import DedupRecord
+from taskstatus.domain.records import DedupRecord, OutboxKind
 from taskstatus.domain.state import Grant
 from tests.history.model import FinalTables, OutboxRow
 from tests.support.databases import TABLES
@@ -43,7 +43,7 @@ async def empty(url: str) -> None:
 
 
 async def unpublished(url: str) -> int:
-    """Rows of the outbox that are still to be published, or DEAD."""
+    """Rows of the outbox that are still to be published, or DEAD, and changes that workflows have not followed."""
     async with connected(url) as connection:
         found = await connection.exec_driver_sql("SELECT COUNT(*) AS n FROM task_outbox WHERE status <> 'PUBLISHED'")
         return int(found.scalar_one())
@@ -71,9 +71,16 @@ async def read_tables(url: str) -> FinalTables:
         steps = [rows_step.from_row(row) for row in await _all(connection, "task_step", rows_step.COLUMNS)]
         events = [rows_event.from_row(row) for row in await _all(connection, "task_event_log", rows_event.COLUMNS)]
         leases = [rows_lease.from_row(row) for row in await _all(connection, LEASES, rows_lease.COLUMNS)]
+        viewers = await _workflow_grants(connection)
         workflows = [
-            rows_workflow.from_row(row, ()) for row in await _all(connection, "workflow", rows_workflow.COLUMNS)
+            rows_workflow.from_row(row, viewers.get(WorkflowId(row[1]), ()))
+            for row in await _all(connection, "workflow", rows_workflow.COLUMNS)
         ]
+        logged = [
+            rows_workflow.event_from_row(row)
+            for row in await _all(connection, "workflow_event_log", rows_workflow.EVENT_COLUMNS)
+        ]
+        outbox = await _outbox(connection)
         return FinalTables(
             workflows={WorkflowId(workflow.workflow_id): workflow for workflow in workflows},
             tasks={task.envelope.task_id: task for task in tasks},
@@ -82,7 +89,9 @@ async def read_tables(url: str) -> FinalTables:
             dedups=await _dedups(connection),
             leases={lease.execution_id: lease for lease in leases},
             grants=await _grants(connection),
-            outbox=await _outbox(connection),
+            outbox=tuple(row for row in outbox if row.record.kind is not OutboxKind.AGGREGATE),
+            workflow_events={(event.workflow_id, event.workflow_version): event for event in logged},
+            unfollowed={row.record.workflow_id for row in outbox if row.record.kind is OutboxKind.AGGREGATE},
         )
 
 
@@ -99,6 +108,13 @@ async def _grants(connection: AsyncConnection) -> dict[TaskId, tuple[Grant, ...]
     for row in await _all(connection, "task_acl", ("task_id", *rows_task.GRANT_COLUMNS)):
         grants[TaskId(row[0])].append(rows_task.grant_from_row(row))
     return {task_id: tuple(given) for task_id, given in grants.items()}
+
+
+async def _workflow_grants(connection: AsyncConnection) -> dict[WorkflowId, tuple[Grant, ...]]:
+    grants: defaultdict[WorkflowId, list[Grant]] = defaultdict(list)
+    for row in await _all(connection, "workflow_acl", ("workflow_id", *rows_task.GRANT_COLUMNS)):
+        grants[WorkflowId(row[0])].append(rows_task.grant_from_row(row))
+    return {workflow_id: tuple(given) for workflow_id, given in grants.items()}
 
 
 async def _outbox(connection: AsyncConnection) -> tuple[OutboxRow, ...]:

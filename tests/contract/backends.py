@@ -10,22 +10,29 @@ from typing import Any
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
 from taskstatus.adapters.memory.health import MemoryOverdueLeases, MemoryStuckWork
 from taskstatus.adapters.memory.lease_store import MemoryLeaseStore
+from taskstatus.adapters.memory.lists import MemoryTaskLists
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.adapters.memory.workflows import MemoryAggregateTriggers, MemoryWorkflowReader
 from taskstatus.adapters.mysql import rows_outbox
 from taskstatus.adapters.mysql.engine import Database
 from taskstatus.adapters.mysql.health_table import HealthTable
 from taskstatus.adapters.mysql.lease_table import LeaseTable
+from taskstatus.adapters.mysql.list_table import ListTable
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
 from taskstatus.adapters.mysql.stuck_table import StuckTable
 from taskstatus.adapters.mysql.transactions import MySqlTaskStore
+from taskstatus.adapters.mysql.workflow_table import WorkflowTable
 from taskstatus.application.ports_health import OverdueLeases, StuckWork
 from taskstatus.application.ports_heartbeats import LeaseStore
+from taskstatus.application.ports_lists import TaskListReader
 from taskstatus.application.ports_store import TaskReader, TaskStore, TransactionAttempt, WriteTransaction
+from taskstatus.application.ports_workflows import AggregateTriggers, WorkflowReader
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.records import ChangeSet, OutboxRecord
+from taskstatus.domain.state import Grant
 
 Leases = dict[ExecutionId, datetime | None]
 """When each lease was closed; None while it is open."""
@@ -44,6 +51,11 @@ class Backend:
     lease_states: Callable[[], Awaitable[dict[ExecutionId, LeaseState]]]
     overdue: OverdueLeases
     stuck: StuckWork
+    lists: TaskListReader
+    triggers: AggregateTriggers
+    workflows: WorkflowReader
+    revoke: Callable[[TaskId, Grant], Awaitable[None]]
+    """As AccessService will: the row stays, its time of revocation is set."""
 
     async def write(self, *parts: ChangeSet) -> None:
         """Commit change sets, each in a transaction of its own."""
@@ -77,7 +89,25 @@ def memory_backend() -> Backend:
 
     reader = MemoryTaskReader(store)
     overdue, stuck = MemoryOverdueLeases(store), MemoryStuckWork(store)
-    return Backend(store, reader, outbox, leases, run_outcome, MemoryLeaseStore(store), lease_states, overdue, stuck)
+
+    async def revoke(task_id: TaskId, grant: Grant) -> None:
+        del store.tables.grants[(task_id, grant.principal_type, grant.principal_id)]
+
+    return Backend(
+        store,
+        reader,
+        outbox,
+        leases,
+        run_outcome,
+        MemoryLeaseStore(store),
+        lease_states,
+        overdue,
+        stuck,
+        MemoryTaskLists(store),
+        MemoryAggregateTriggers(store),
+        MemoryWorkflowReader(store),
+        revoke,
+    )
 
 
 def mysql_backend(database: Database) -> Backend:
@@ -88,7 +118,7 @@ def mysql_backend(database: Database) -> Backend:
         columns = ",".join(rows_outbox.RECORD_COLUMNS)
         return [
             rows_outbox.from_row(row)
-            for row in await _query(database, f"SELECT {columns} FROM task_outbox ORDER BY id")
+            for row in await _query(database, f"SELECT {columns} FROM task_outbox WHERE for_projector=0 ORDER BY id")
         ]
 
     async def leases() -> Leases:
@@ -110,7 +140,34 @@ def mysql_backend(database: Database) -> Backend:
 
     reader = MySqlTaskReader(database.reader)
     table, overdue, stuck = LeaseTable(store, reader), HealthTable(reader), StuckTable(reader)
-    return Backend(store, reader, outbox, leases, run_outcome, table, lease_states, overdue, stuck)
+
+    async def revoke(task_id: TaskId, grant: Grant) -> None:
+        await _change(
+            database,
+            "UPDATE task_acl SET revoked_at=SYSDATE(6) WHERE task_id=%s AND principal_type=%s AND principal_id=%s",
+            (task_id, grant.principal_type, grant.principal_id),
+        )
+
+    return Backend(
+        store,
+        reader,
+        outbox,
+        leases,
+        run_outcome,
+        table,
+        lease_states,
+        overdue,
+        stuck,
+        ListTable(reader),
+        WorkflowTable(reader),
+        WorkflowTable(reader),
+        revoke,
+    )
+
+
+async def _change(database: Database, statement: str, parameters: tuple[Any, ...]) -> None:
+    async with database.writer.connect() as connection:
+        await connection.exec_driver_sql(statement, parameters)
 
 
 async def _query(database: Database, statement: str, parameters: tuple[Any, ...] = ()) -> Sequence[Any]:

@@ -28,6 +28,7 @@ from taskstatus.domain.records import (
 from taskstatus.domain.state import (
     ExecutionTerms,
     FailurePolicy,
+    Grant,
     StepDefinition,
     StepState,
     TaskEnvelope,
@@ -338,3 +339,13 @@ def merged(parts: list[ChangeSet]) -> ChangeSet:
         for name in ChangeSet.__slots__:
             getattr(whole, name).extend(getattr(part, name))
     return whole
+
+
+def additional(state: TaskState, *grants: Grant) -> ChangeSet:
+    """A task that is added to a workflow later, with its grants."""
+    return ChangeSet(
+        new_tasks=[state],
+        new_runs=[run(state)],
+        new_task_grants=[(state, grant) for grant in grants],
+        events=[event(state, f"create-{state.envelope.client_task_key}")],
+    )

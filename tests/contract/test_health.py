@@ -15,6 +15,7 @@ from taskstatus.domain.ids import ExecutionId, least_id_of
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.records import ChangeSet, EndedRun
+from taskstatus.domain.registration_terms import RegistrationTerms
 from taskstatus.domain.state import StepState, TaskState
 
 from . import records
@@ -190,6 +191,25 @@ async def test_h4_leases_of_one_deadline_are_walked_through_page_by_page(backend
     assert await overdue(backend, 2, position) == []
 
 
+async def test_h6_leases_near_their_deadline_are_found_before_it(backend: Backend) -> None:
+    _, steps = await running(backend, 5)
+    now = await database_now(backend)
+    for step, seconds in zip(steps, (-10, 3600, 600, 900, 700), strict=True):
+        await change(backend, step, deadline_at=now + timedelta(seconds=seconds))
+    await change(backend, steps[4], stale_since=now)
+
+    found = await backend.overdue.nearly(100, 1200.0, None)
+
+    ids = [records.execution_of(steps[number]) for number in (2, 4, 3)]
+    assert executions(found) == ids
+    assert [candidate.stale_since for candidate in found] == [None, now, None]
+    assert executions(await backend.overdue.nearly(2, 1200.0, None)) == ids[:2]
+    assert executions(await backend.overdue.nearly(100, 650.0, None)) == ids[:1]
+    position = LeasePosition(now + timedelta(seconds=600), ids[0])
+    assert executions(await backend.overdue.nearly(100, 1200.0, position)) == ids[1:]
+    assert await backend.overdue.nearly(100, 0.5, None) == []
+
+
 async def test_h4_closed_and_lost_leases_are_never_overdue(backend: Backend) -> None:
     _, steps = await running(backend, 2)
     now = await database_now(backend)
@@ -302,7 +322,89 @@ async def test_h8_pages_show_each_once_and_own_tenants_only(backend: Backend) ->
     assert (await backend.stuck.page(records.TENANT, "another", None, 100)).executions == ()
 
 
+async def limited(backend: Backend, *seconds_over: int, tenant: str = records.TENANT) -> list[TaskState]:
+    """Running tasks, so far beyond their run time of ten minutes."""
+    workflow = records.workflow(f"limited of {tenant} {records.new_id().hex()}", tenant_id=tenant)
+    now = await database_now(backend)
+    tasks = []
+    for number, seconds in enumerate(seconds_over):
+        task = records.task(workflow.workflow_id, f"t-{number}", steps=1, lifecycle=Lifecycle.RUNNING)
+        envelope = replace(task.envelope, tenant_id=tenant, terms=RegistrationTerms(max_run_seconds=600))
+        tasks.append(replace(task, envelope=envelope, started_at=now - AGO - timedelta(seconds=seconds)))
+    await backend.write(records.creation(workflow, *((task, []) for task in tasks)))
+    return tasks
+
+
+async def test_h8_task_beyond_its_run_time_is_listed_as_a_whole(backend: Backend) -> None:
+    over, _ = await limited(backend, 5, -60)
+
+    (entry,) = (await stuck(backend)).executions
+
+    assert (entry.workflow_id, entry.task_id) == (over.envelope.workflow_id, over.envelope.task_id)
+    assert (entry.title, entry.task_attempt) == (over.envelope.title, over.attempt)
+    assert (entry.step_id, entry.step_attempt, entry.operation_code, entry.execution_id) == ("", 0, "", None)
+    assert entry.producer_id == over.envelope.coordinator_producer
+    assert entry.causes == (StuckCause.TASK_OVER_RUN_TIME,)
+    assert over.started_at is not None
+    assert entry.since == over.started_at + timedelta(seconds=600)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"finished_at": records.START, "lifecycle": Lifecycle.FAILED},
+        {"started_at": None, "lifecycle": Lifecycle.PENDING, "attempt": 2},
+    ],
+    ids=["ended", "runs again"],
+)
+async def test_h8_task_whose_run_has_ended_or_not_begun_is_not_listed(
+    backend: Backend, change: dict[str, object]
+) -> None:
+    (task,) = await limited(backend, 5)
+    await backend.write(ChangeSet(tasks=[records.next_version(task, **change)]))
+    assert (await stuck(backend)).executions == ()
+
+
+async def test_h8_run_time_of_a_task_goes_by_each_run(backend: Backend) -> None:
+    (task,) = await limited(backend, 5)
+    now = await database_now(backend)
+    again = records.next_version(task, attempt=2, started_at=now)
+    await backend.write(ChangeSet(tasks=[again]))
+    assert (await stuck(backend)).executions == ()
+    late = records.next_version(again, started_at=now - AGO - AGO)
+    await backend.write(ChangeSet(tasks=[late]))
+    (entry,) = (await stuck(backend)).executions
+    assert entry.task_attempt == 2
+
+
+async def test_h8_run_time_is_read_back_with_the_task(backend: Backend) -> None:
+    (task,) = await limited(backend, 5)
+    task_id = task.envelope.task_id
+    view = (await backend.reader.task_views([task_id], with_trigger=False))[task_id]
+    assert view.task.envelope.terms == RegistrationTerms(max_run_seconds=600)
+
+
+async def test_h8_pages_of_tasks_follow_those_of_executions_and_show_own_tenants_only(backend: Backend) -> None:
+    _, (step,) = await running(backend)
+    await change(backend, step, stuck_at=await database_now(backend))
+    tasks = await limited(backend, 30, 20, 10)
+    (other,) = await limited(backend, 40, tenant="t-02")
+
+    listed: list[bytes] = []
+    page = await stuck(backend, 1)
+    for _ in range(5):
+        listed += [entry.execution_id or entry.task_id for entry in page.executions]
+        if page.next_position is None:
+            break
+        page = await backend.stuck.page(records.TENANT, records.SCOPE, page.next_position, 1)
+
+    assert listed == [records.execution_of(step), *(task.envelope.task_id for task in tasks)]
+    (foreign,) = (await backend.stuck.page("t-02", records.SCOPE, None, 100)).executions
+    assert foreign.task_id == other.envelope.task_id
+
+
 async def test_h8_counts_are_of_all_tenants_by_the_weightiest_cause(backend: Backend) -> None:
+    await limited(backend, 5, 6, tenant="t-02")
     _, steps = await running(backend, 3)
     now = await database_now(backend)
     await change(backend, steps[0], stuck_at=now)
@@ -315,4 +417,5 @@ async def test_h8_counts_are_of_all_tenants_by_the_weightiest_cause(backend: Bac
         StuckCause.NOT_TAKEN_UP: 2,
         StuckCause.LONG_STALE: 1,
         StuckCause.LOST_WORKER: 1,
+        StuckCause.TASK_OVER_RUN_TIME: 2,
     }

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.domain.ids import ExecutionId, TaskId
-from taskstatus.domain.records import ChangeSet
+from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.records import RUNS_SHOWN, ChangeSet, EndedRun
 from taskstatus.domain.state import Grant
 
 from . import records
@@ -54,6 +55,30 @@ async def test_q2_view_holds_every_attempt_of_the_current_run_in_display_order(b
     assert views[task.envelope.task_id].steps == tuple(steps)
     assert views[task.envelope.task_id].trigger is None
     assert await backend.reader.task_views([], with_trigger=True) == {}
+
+
+async def test_r7_view_holds_the_last_runs_with_how_they_ended(backend: Backend) -> None:
+    workflow, last = records.workflow(), RUNS_SHOWN + 5
+    task, other = records.task(workflow.workflow_id), records.task(workflow.workflow_id, "task-2")
+    await backend.write(records.creation(workflow, (task, []), (other, [])))
+    for attempt in range(1, last):
+        ended = records.next_version(task, lifecycle=Lifecycle.FAILED, finished_at=task.committed_at)
+        task = records.next_version(ended, attempt=attempt + 1, lifecycle=Lifecycle.PENDING, finished_at=None)
+        await backend.write(
+            ChangeSet(tasks=[ended], ended_runs=[EndedRun(ended, ended.committed_at)]),
+            ChangeSet(tasks=[task], new_runs=[replace(records.run(task), reason=f"rerun {attempt}")]),
+        )
+
+    views = await backend.reader.task_views([task.envelope.task_id, other.envelope.task_id], with_trigger=False)
+
+    runs = views[task.envelope.task_id].runs
+    assert [view.run.task_attempt for view in runs] == list(range(last - RUNS_SHOWN + 1, last + 1))
+    assert [view.outcome.lifecycle if view.outcome else None for view in runs] == [
+        *([Lifecycle.FAILED] * (RUNS_SHOWN - 1)),
+        None,
+    ]
+    assert runs[-1].run.reason == f"rerun {last - 1}"
+    assert [view.run.task_attempt for view in views[other.envelope.task_id].runs] == [1]
 
 
 async def test_q1_timeline_pages_by_version_and_says_what_is_there(backend: Backend) -> None:

@@ -12,11 +12,12 @@ from taskstatus_pb.v1 import realtime_service_pb2
 
 from gateway_rest.routes import Match, RouteTable, load_bindings, stub_files
 from scripts.docs.one_event import Journey
+from taskstatus.sdk import Coordinator, Reporter
 from taskstatus.sdk.testing import FakeTaskStatus
 from tests.docs.support import ROOT, fences
 
 README = ROOT / "README.md"
-LINES = 110
+LINES = 114
 
 
 @dataclass
@@ -93,6 +94,16 @@ async def test_readme_worker_reports_an_exception_as_failure() -> None:
         with pytest.raises(ValueError, match="damaged"):
             await play(fake, [Page(damaged=True)])
         assert fake.reported(task_of(fake))[-1] == "STEP_FAILED"
+
+
+def test_readme_names_methods_of_the_sdk_that_exist() -> None:
+    text = README.read_text()
+    ruled = set(re.findall(r"`coordinator\.(\w+)", text))
+    told = set(re.findall(r"`execution\.(\w+)", text))
+    assert {"retry", "request_cancel", "cancel_task", "rerun"} <= ruled
+    assert ruled <= set(dir(Coordinator))
+    assert {"cancel_requested", "cancelled"} <= told
+    assert told <= set(dir(Reporter))
 
 
 def test_readme_page_asks_for_routes_that_exist() -> None:

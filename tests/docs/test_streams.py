@@ -51,6 +51,25 @@ async def test_w4_the_page_serves_a_queue_on_one_stream() -> None:
     assert sorted(parsed) == sorted([1, 2, 3] * 5)
 
 
+async def test_l1_the_page_stops_as_asked_and_says_so() -> None:
+    names = names_of_the_page()
+
+    async with FakeTaskStatus() as fake:
+        (message,) = await messages_of(fake, 1)
+        queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        for entry in (message, None):
+            queue.put_nowait(entry)
+
+        async def parse(page: int) -> None:
+            async with connect(fake.target, lambda: "document-service") as connection:
+                await Coordinator(connection, "document-service").request_cancel(message["taskId"])
+
+        await names["serve"](fake.target, lambda: "parse-worker", queue.get, parse)
+
+        assert fake.lifecycle(message["taskId"], STEP) == "CANCELLED"
+        assert fake.reported(message["taskId"])[-1] == "STEP_CANCELLED"
+
+
 def test_w4_adoption_takes_ten_lines() -> None:
     (text,) = fences(PAGE, "python")
     code = [

@@ -117,5 +117,9 @@ def difference(shown: Any, given: Any, path: str = "$") -> list[str]:
 
 def test_walkthrough_goes_through_every_stage_of_a_task() -> None:
     titles = re.findall(r"^## (.+)$", PAGE.read_text(), re.MULTILINE)
-    assert titles == ["Who speaks", "Create", "Activate", "Report", "Fail", "Retry", "Complete", "Read the story"]
+    assert titles == [
+        *("Who speaks", "Create", "Activate", "Report", "Fail", "Retry", "Complete", "Read the story"),
+        *("Define a type", "Create a mixed workflow", "Register children", "Fail and retry a child"),
+        *("Cancel one task", "Rerun another", "Correct a third", "Read the whole story"),
+    ]
     assert all(example.answer for example in examples()[1:])

@@ -7,15 +7,17 @@ been accepted is for other validators; here an accepted one must explain the sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from google.protobuf.message import DecodeError
 from taskstatus_pb.storage.v1 import canonical_pb2
 
 from taskstatus.domain.activation import ActivationRows, DefinitionOf, activate
 from taskstatus.domain.commands import ActivateAttempt, Caller, DynamicStep, EventContent, EventData, ReportedError
 from taskstatus.domain.definitions import generic_profile
+from taskstatus.domain.dynamic import DynamicLimits
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import (
@@ -33,17 +35,17 @@ from taskstatus.domain.ids import TaskId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.progress import Progress
-from taskstatus.domain.records import EventRecord
-from taskstatus.domain.state import DurationSource, StepState, TaskState
-from tests.history.model import FinalTables, Fold, History, StepStatus
+from taskstatus.domain.records import EventRecord, RunRecord
+from taskstatus.domain.state import DurationSource, StepState, TaskFailure, TaskState
+from tests.history.fold_commands import COMMANDS, commanded, rerun, revoked, with_first_labels, with_skip
+from tests.history.model import AttemptKey, FinalTables, Fold, History, StepStatus
 
 _EPOCH = datetime(1970, 1, 1)
 _ACTIVATIONS = frozenset({EventType.STEP_ATTEMPT_ACTIVATED, EventType.EXECUTION_REGISTERED})
 _HEALTH = frozenset(EVENT_OF_SIGN.values())
 _NO_OUTBOX = OutboxTools(new_id=lambda _: bytes(16), to_json=lambda _: b"")
-
-AttemptKey = tuple[str, int]
-"""(step, attempt) within the run."""
+_NO_LIMITS = DynamicLimits(*[2**31] * 4)
+"""Whether a registration was within the task's bounds is for other rules."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,11 @@ class Replay:
     steps: dict[AttemptKey, StepState]
     stored: dict[AttemptKey, StepState]
     """The rows, for what they freeze."""
+    failures: Mapping[int, TaskFailure | None]
+    """What the rows say of each run's failure, for what a correction does not tell."""
+    ends: dict[int, TaskState] = field(default_factory=dict)
+    seen: dict[str, EventRecord] = field(default_factory=dict)
+    """The events so far, by their ids."""
 
     def apply(self, record: EventRecord) -> None:
         """Go on by one event. Raises RefusedError or KeyError when the state does not allow it."""
@@ -61,11 +68,31 @@ class Replay:
             self._activate(record)
         elif record.event_type in _HEALTH:
             self._change_health(record)
+        elif record.event_type in COMMANDS:
+            self._command(record)
         else:
             self._report(record)
+        self.seen[record.event_id] = record
+
+    def _command(self, record: EventRecord) -> None:
+        match record.event_type:
+            case EventType.TASK_RERUN:
+                self.ends[self.task.attempt] = self.task
+                self.task, steps = rerun(self.task, record, self._of_run(self.task.attempt), self.stored, self.seen)
+                self._put(steps)
+            case EventType.STEP_SKIPPED:
+                self.task = with_skip(self.task, self.steps[_key(record)])
+            case EventType.EXECUTION_REVOKED:
+                self.task = with_version(self.task, record.committed_at)
+                self.steps[_key(record)] = revoked(self.steps[_key(record)])
+            case _:
+                self.task = commanded(self.task, record, self.failures.get(self.task.attempt))
+
+    def _of_run(self, run: int) -> list[StepState]:
+        return [step for step in self.steps.values() if step.task_attempt == run]
 
     def _change_health(self, record: EventRecord) -> None:
-        key = (record.step_id, record.step_attempt)
+        key = _key(record)
         before = self.steps[key]
         self.steps[key] = step_after(before, HealthSign(record.reason))
         self.task = with_step_counted(with_version(self.task, record.committed_at), before, self.steps[key])
@@ -80,7 +107,7 @@ class Replay:
         if not record.step_id:
             self._report_task(task, event)
             return
-        key = (record.step_id, record.step_attempt)
+        key = _key(record)
         before = self.steps[key]
         after = evolve_step(before, event, before.version + 1)
         self.steps[key] = after
@@ -89,31 +116,41 @@ class Replay:
     def _report_task(self, task: TaskState, event: Recorded) -> None:
         self.task = evolve_task(task, event)
         if self.task.lifecycle.is_terminal:
-            self.steps = {key: end_with_task(step, self.task.committed_at) for key, step in self.steps.items()}
+            self._put(end_with_task(step, self.task.committed_at) for step in self._of_run(self.task.attempt))
 
     def _activate(self, record: EventRecord) -> None:
-        row = self.stored[(record.step_id, record.step_attempt)]
+        row = self.stored[_key(record)]
         assert row.terms is not None
+        all_attempts = [step for step in self.steps.values() if step.definition.step_id == record.step_id]
         attempts = sorted(
-            (step for (step_id, _), step in self.steps.items() if step_id == record.step_id),
-            key=lambda step: step.attempt,
+            (step for step in all_attempts if step.task_attempt == self.task.attempt), key=lambda step: step.attempt
         )
         parent_id = row.definition.parent_execution_id
         parents = [step for step in self.steps.values() if step.terms and step.terms.execution_id == parent_id]
-        rows = ActivationRows(self.task, attempts, parents[0] if parents else None, None, record.committed_at)
+        envelope = self.task.envelope
+        rows = ActivationRows(
+            self.task,
+            attempts,
+            parents[0] if parents else None,
+            None,
+            record.committed_at,
+            RunRecord(envelope.task_id, envelope.bucket, self.task.attempt, "", 0, envelope.created_at),
+            max((step.version for step in all_attempts), default=0),
+        )
         done = activate(
             _activation_command(self.task, row, record),
             rows,
             row.terms.execution_id,
             _NO_OUTBOX,
             _bound_definition(row),
+            _NO_LIMITS,
         )
         self.task = done.task
         self._put(done.changes.steps)
         self._put(done.changes.new_steps)
 
     def _put(self, steps: Iterable[StepState]) -> None:
-        self.steps |= {(step.definition.step_id, step.attempt): step for step in steps}
+        self.steps |= {step.key[1:]: step for step in steps}
 
 
 def fold_of(history: History, task_id: TaskId) -> Fold:
@@ -124,7 +161,10 @@ def fold_of(history: History, task_id: TaskId) -> Fold:
 
 
 def _fold(tables: FinalTables, task_id: TaskId) -> Fold:
-    replay = begin(tables.tasks[task_id], tables.steps_of(task_id))
+    replay = begin(tables.tasks[task_id], tables.steps_of(task_id), tables.log_of(task_id))
+    replay.failures = {
+        run: view.outcome.failure for (owner, run), view in tables.runs.items() if owner == task_id and view.outcome
+    }
     shown: dict[int, tuple[str, list[StepStatus]]] = {}
     contradictions: list[str] = []
     is_complete = True
@@ -132,17 +172,17 @@ def _fold(tables: FinalTables, task_id: TaskId) -> Fold:
         try:
             if record.task_version > 1:
                 replay.apply(record)
-        except (RefusedError, KeyError, AssertionError) as error:
+        except (RefusedError, KeyError, AssertionError, DecodeError) as error:
             contradictions.append(f"version {record.task_version} ({record.event_type}) cannot be replayed: {error!r}")
             is_complete = False
             break
         contradictions.extend(_contradiction(replay, record))
         shown[record.task_version] = _as_shown(replay)
-    return Fold(replay.task, replay.steps, shown, tuple(contradictions), is_complete)
+    return Fold(replay.task, replay.steps, shown, replay.ends, tuple(contradictions), is_complete)
 
 
 def _contradiction(replay: Replay, record: EventRecord) -> Iterator[str]:
-    task, step = replay.task, replay.steps.get((record.step_id, record.step_attempt))
+    task, step = replay.task, replay.steps.get(_key(record))
     folded = (task.version, task.lifecycle, task.business_status, task.health, step.version if step else 0)
     recorded = (record.task_version, record.lifecycle, record.business_status, record.health, record.step_version)
     if folded != recorded:
@@ -150,17 +190,22 @@ def _contradiction(replay: Replay, record: EventRecord) -> Iterator[str]:
 
 
 def _as_shown(replay: Replay) -> tuple[str, list[StepStatus]]:
-    steps = [(*key, str(step.version), step.lifecycle.value) for key, step in replay.steps.items()]
+    steps = [
+        (step_id, attempt, str(step.version), step.lifecycle.value)
+        for (run, step_id, attempt), step in replay.steps.items()
+        if run == replay.task.attempt
+    ]
     return replay.task.lifecycle.value, sorted(steps)
 
 
-def begin(task: TaskState, steps: Sequence[StepState]) -> Replay:
+def begin(task: TaskState, steps: Sequence[StepState], log: Sequence[EventRecord]) -> Replay:
     """The task as its TASK_CREATED left it, with the manifest steps that its rows show."""
-    manifest = [step for step in steps if step.attempt == 1 and not step.definition.dynamic]
-    first = {(step.definition.step_id, 1): _first_state(step) for step in manifest}
+    manifest = [step for step in steps if step.key[1] == step.attempt == 1 and not step.definition.dynamic]
+    first = {step.key[1:]: _first_state(step) for step in manifest}
     created_at = task.envelope.created_at
     start = replace(
         task,
+        envelope=with_first_labels(task.envelope, log),
         attempt=1,
         version=1,
         lifecycle=Lifecycle.PENDING,
@@ -170,6 +215,7 @@ def begin(task: TaskState, steps: Sequence[StepState]) -> Replay:
         open_steps=len(first),
         stale_steps=0,
         degraded_steps=0,
+        open_dynamic=0,
         producer_seqs={},
         failure=None,
         started_at=None,
@@ -178,7 +224,11 @@ def begin(task: TaskState, steps: Sequence[StepState]) -> Replay:
         duration_source=None,
         committed_at=created_at,
     )
-    return Replay(start, first, {(step.definition.step_id, step.attempt): step for step in steps})
+    return Replay(start, first, {step.key[1:]: step for step in steps}, {})
+
+
+def _key(record: EventRecord) -> AttemptKey:
+    return record.task_attempt, record.step_id, record.step_attempt
 
 
 def _first_state(step: StepState) -> StepState:
@@ -207,7 +257,8 @@ def _activation_command(task: TaskState, row: StepState, record: EventRecord) ->
         definition.max_run_seconds,
     )
     return ActivateAttempt(
-        caller=Caller(envelope.tenant_id, envelope.authority_scope, record.producer_id),
+        # A parent may have registered it with its own credential; here the coordinator stands for any caller.
+        caller=Caller(envelope.tenant_id, envelope.authority_scope, envelope.coordinator_producer),
         command_id=record.event_id,
         task_id=row.task_id,
         task_attempt=row.task_attempt,

@@ -6,7 +6,7 @@ clock; times of rows and of publications are the database's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -16,7 +16,14 @@ import orjson
 
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lease import LeaseState
-from taskstatus.domain.records import DedupRecord, EventRecord, OutboxRecord
+from taskstatus.domain.records import (
+    AuditRecord,
+    DedupRecord,
+    EventRecord,
+    OutboxRecord,
+    RunView,
+    WorkflowEventRecord,
+)
 from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
 
 StepRowKey = tuple[TaskId, int, str, int]
@@ -169,6 +176,12 @@ class FinalTables:
     leases: Mapping[ExecutionId, LeaseState]
     grants: Mapping[TaskId, tuple[Grant, ...]]
     outbox: tuple[OutboxRow, ...]
+    """But for the triggers of the workflow projector."""
+    workflow_events: Mapping[tuple[WorkflowId, int], WorkflowEventRecord]
+    unfollowed: Set[WorkflowId]
+    """Workflows with triggers that are left."""
+    runs: Mapping[tuple[TaskId, int], RunView]
+    audits: tuple[AuditRecord, ...]
 
     def log_of(self, task_id: TaskId) -> list[EventRecord]:
         """A task's events by rising version."""
@@ -179,6 +192,8 @@ class FinalTables:
         return [step for step in self.steps.values() if step.task_id == task_id]
 
 
+AttemptKey = tuple[int, str, int]
+"""(run, step, attempt) of one task."""
 StepStatus = tuple[str, int, str, str]
 """(step, attempt, version, lifecycle) as a detail message shows it."""
 
@@ -188,10 +203,12 @@ class Fold:
     """What replaying one task's log gave."""
 
     task: TaskState
-    steps: Mapping[tuple[str, int], StepState]
-    """By (step, attempt)."""
+    steps: Mapping[AttemptKey, StepState]
+    """Of all runs."""
     shown: Mapping[int, tuple[str, list[StepStatus]]]
-    """The task's lifecycle and its steps at each version."""
+    """The task's lifecycle and the steps of its run at each version."""
+    ends: Mapping[int, TaskState]
+    """The task as each earlier run left it, by the number of the run."""
     contradictions: tuple[str, ...]
     """Versions whose event row says otherwise than the replay; after one that cannot be applied the replay ends."""
     is_complete: bool

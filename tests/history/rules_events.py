@@ -30,7 +30,7 @@ def acknowledged_exists_once_with_its_version(history: History) -> Iterator[str]
     log = _log_by_event(history)
     for call in history.invocations:
         if call.outcome is Outcome.OK and call.version is not None:
-            versions = [row.task_version for row in log.get(_key(call), ())]
+            versions = [answered_version(history, row) for row in log.get(_key(call), ())]
             if versions != [call.version] and not (_may_be_anothers(call) and not versions):
                 yield f"{_name(call)}: acknowledged as version {call.version}, the log has it as {versions}"
         elif call.outcome is Outcome.ABSORBED:
@@ -65,7 +65,7 @@ def unknown_is_there_once_or_not_at_all(history: History) -> Iterator[str]:
 
 def _recorded_version(history: History, rows: list[EventRecord], key: EventKey) -> int | None:
     if rows:
-        return rows[0].task_version
+        return answered_version(history, rows[0])
     dedup = history.tables.dedups.get(key)
     return dedup.result.task_version if dedup else None
 
@@ -115,7 +115,8 @@ def one_effect_per_event_id(history: History) -> Iterator[str]:
         if len(rows) > 1:
             yield f"{key[1]}: {len(rows)} events under one id"
         dedup = history.tables.dedups.get(key)
-        if dedup and (dedup.digest, dedup.result.task_version) != (rows[0].digest, rows[0].task_version):
+        answered = answered_version(history, rows[0])
+        if dedup and (dedup.digest, dedup.result.task_version) != (rows[0].digest, answered):
             yield f"{key[1]}: event and dedup row differ in digest or version"
     yield from _one_content(history)
 
@@ -179,6 +180,20 @@ def every_event_is_answered(history: History) -> Iterator[str]:
         answered = [call for call in calls if call.outcome is not Outcome.UNKNOWN]
         if last.outcome is Outcome.UNKNOWN and not any(call.invoked_at >= last.invoked_at for call in answered):
             yield f"{_name(last)}: never answered ({last.reason or 'no reply'})"
+
+
+def answered_version(history: History, row: EventRecord) -> int:
+    """The version that the writer of an event is told: of a rerun, that of the last step which it skips (X-3)."""
+    version = row.task_version
+    if row.event_type is EventType.TASK_RERUN:
+        while is_skip(history.tables.events.get((row.task_id, version + 1))):
+            version += 1
+    return version
+
+
+def is_skip(row: EventRecord | None) -> bool:
+    """Whether there is such a row, and a step was skipped by it."""
+    return row is not None and row.event_type is EventType.STEP_SKIPPED
 
 
 def _may_be_anothers(call: Invocation) -> bool:

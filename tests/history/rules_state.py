@@ -28,19 +28,31 @@ def versions_are_gapless(history: History) -> Iterator[str]:
         late = [row.task_version for row in log if row.received_at > row.committed_at]
         if late:
             yield f"{_short(task_id)}: versions {late} were received after their commit"
-        yield from _step_versions(task_id, log)
+        yield from _step_versions(task_id, log, history.tables.steps_of(task_id))
     for task_id in {row.task_id for row in history.tables.events.values()} - history.tables.tasks.keys():
         yield f"{_short(task_id)}: events without a task"
 
 
-def _step_versions(task_id: TaskId, log: list[EventRecord]) -> Iterator[str]:
-    last: dict[str, int] = {}
+def _step_versions(task_id: TaskId, log: list[EventRecord], steps: list[StepState]) -> Iterator[str]:
+    last: dict[tuple[int, str], int] = {}
     for row in log:
-        if row.step_id:
-            expected = last.get(row.step_id, 0 if row.event_type is EventType.EXECUTION_REGISTERED else 1) + 1
-            if row.step_version != expected:
-                yield f"{_short(task_id)}: {row.step_id} has version {row.step_version}, not {expected}"
-            last[row.step_id] = row.step_version
+        if not row.step_id:
+            continue
+        key = (row.task_attempt, row.step_id)
+        is_first_of_all = row.event_type is EventType.EXECUTION_REGISTERED
+        if key not in last:
+            earlier = max((step.version for step in steps if _is_before(step, row)), default=0)
+            # A rerun opens the manifest's steps without an event for each.
+            last[key] = earlier if is_first_of_all else earlier + 1
+        expected = last[key] + (row.event_type is not EventType.STEP_SKIPPED)
+        if row.step_version != expected:
+            yield f"{_short(task_id)}: {row.step_id} has version {row.step_version}, not {expected}"
+        last[key] = row.step_version
+
+
+def _is_before(step: StepState, row: EventRecord) -> bool:
+    """Whether an attempt is of the same step in an earlier run."""
+    return step.definition.step_id == row.step_id and step.task_attempt < row.task_attempt
 
 
 def fold_equals_rows(history: History) -> Iterator[str]:
@@ -52,7 +64,7 @@ def fold_equals_rows(history: History) -> Iterator[str]:
             continue
         yield from _differences(task_id, "task", _with_unlogged(fold.task, task), task)
         for step in history.tables.steps_of(task_id):
-            key = (step.definition.step_id, step.attempt)
+            key = step.key[1:]
             if key in fold.steps:
                 yield from _differences(task_id, f"step {key}", fold.steps[key], step)
             else:
@@ -81,11 +93,14 @@ def _differences(
 
 
 def terminal_never_reverts(history: History) -> Iterator[str]:
-    """C2-6, L-1: within a run nothing follows a task's end, and no event follows the end of a step's attempt."""
+    """C2-6, L-1: within a run nothing follows a task's end, and no event follows the end of a step's attempt.
+
+    But for corrections, and for labels, which an ended task may get too.
+    """
     for task_id in history.tables.tasks:
         ended: dict[tuple[int, str, int], str] = {}
         for row in history.tables.log_of(task_id):
-            if row.event_type is EventType.TASK_CORRECTED:
+            if row.event_type in (EventType.TASK_CORRECTED, EventType.TASK_METADATA_UPDATED):
                 continue
             run, attempt = (row.task_attempt, "", 0), (row.task_attempt, row.step_id, row.step_attempt)
             for key in (run, attempt):
@@ -94,7 +109,8 @@ def terminal_never_reverts(history: History) -> Iterator[str]:
             if row.lifecycle.is_terminal:
                 ended[run] = row.event_type
             target = TARGET_OF_EVENT.get(row.event_type)
-            if row.step_id and target is not None and target.is_terminal:
+            is_skip = row.event_type is EventType.STEP_SKIPPED
+            if row.step_id and (is_skip or (target is not None and target.is_terminal)):
                 ended[attempt] = row.event_type
 
 
@@ -134,6 +150,7 @@ def counters_are_the_sum_of_the_steps(history: History) -> Iterator[str]:
         current = [step for step in steps if not step.superseded]
         counted = {
             "open_steps": sum(not step.lifecycle.is_terminal for step in steps),
+            "open_dynamic": sum(step.definition.dynamic and not step.lifecycle.is_terminal for step in steps),
             "stale_steps": sum(step.stale for step in steps),
             "degraded_steps": sum(step.degraded for step in steps),
             "progress_points": sum(step.definition.weight * step.credited_points for step in current),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.history import rules_channels, rules_events, rules_health, rules_state
+from tests.history import rules_channels, rules_events, rules_health, rules_runs, rules_state, rules_workflows
 from tests.history.model import History
 
 Rule = Callable[[History], Iterator[str]]
@@ -40,6 +40,16 @@ VALIDATORS: tuple[Rule, ...] = (
     rules_health.signs_of_life_end_stale,
     rules_health.beats_are_answered_truly,
     rules_health.acknowledged_beats_are_kept,
+    rules_runs.runs_follow_one_another,
+    rules_runs.ended_runs_keep_their_outcome,
+    rules_runs.skips_name_a_result,
+    rules_runs.cancelling_never_succeeds,
+    rules_runs.revoked_credentials_are_dead,
+    rules_runs.labels_follow_their_facts,
+    rules_runs.changes_are_audited,
+    rules_workflows.workflow_versions_are_gapless,
+    rules_workflows.workflows_follow_their_tasks,
+    rules_workflows.aggregates_differ,
     rules_channels.outbox_reaches_every_channel,
     rules_channels.every_version_has_its_rows,
     rules_channels.nothing_uncommitted_is_shown,

@@ -18,6 +18,7 @@ from taskstatus.application.identity import Identity, ServiceIdentity, UserIdent
 from taskstatus.application.query import Queries
 from taskstatus.application.rate_limit import RateLimiter
 from taskstatus.application.register import Registration
+from taskstatus.domain import permissions
 from taskstatus.domain.channels import check_user_channel
 from taskstatus.domain.commands import EventContent, TaskEventCommand
 from taskstatus.domain.definitions import DataSchema, OperationDefinition
@@ -243,11 +244,11 @@ RULES: dict[str, dict[str, tuple[str, Apply]]] = {
         "services see another scope's tasks": ("P-4", method(Queries, "_may_view", _service_of_any("authority_scope"))),
         "owners see nothing": ("P-4", method(Queries, "_may_view", _owner_forgotten)),
         "everybody sees everything": ("P-4", method(Queries, "_may_view", lambda *_: _everybody_sees())),
-        "any grant shows to anybody": ("P-4", instead_of(query.grants_view, always(True))),
-        "grants to a USER show nothing": ("P-4", around(query.grants_view, _no_grants_to("USER"))),
-        "grants to a PROJECT show nothing": ("P-4", around(query.grants_view, _no_grants_to("PROJECT"))),
-        "grants to a ROLE show nothing": ("P-4", around(query.grants_view, _no_grants_to("ROLE"))),
-        "a grant's kind of principal is ignored": ("P-4", instead_of(query.grants_view, _whatever_the_type)),
+        "any grant shows to anybody": ("P-4", instead_of(permissions.names, always(True))),
+        "grants to a USER show nothing": ("P-4", around(permissions.names, _no_grants_to("USER"))),
+        "grants to a PROJECT show nothing": ("P-4", around(permissions.names, _no_grants_to("PROJECT"))),
+        "grants to a ROLE show nothing": ("P-4", around(permissions.names, _no_grants_to("ROLE"))),
+        "a grant's kind of principal is ignored": ("P-4", instead_of(permissions.names, _whatever_the_type)),
         "a detail token for any task": ("A-2", method(Queries, "_may_view", lambda *_: _everybody_sees())),
         "a timeline of any length": ("Q-1", method(Queries, "timeline", _any_limit)),
     },

@@ -8,8 +8,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from taskstatus.domain.business_status import StatusDefinition
 from taskstatus.domain.commands import StatedFields
-from taskstatus.domain.events import EXECUTION_EVENTS
+from taskstatus.domain.events import EXECUTION_EVENTS, EventType
 from taskstatus.domain.guards import GUARDS, Guard, Judgement
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.verdicts import Duplicate, NoOp, Refused, Stale, Verdict
@@ -30,6 +31,7 @@ SPEC_OF_REASON = {
     ("data is valid", "PAYLOAD_TOO_LARGE"): "E-2",
     ("data is valid", "INVALID_ARGUMENT"): "E-2",
     ("data is valid", "SCHEMA_VIOLATION"): "E-2",
+    ("business status fits", "TRANSITION_NOT_ALLOWED"): "L-4",
 }
 """Reasons whose rule stands elsewhere than their guard's."""
 
@@ -218,6 +220,26 @@ def _cancelling_as_running(j: Judgement) -> Judgement:
     return j
 
 
+def _following_anything(j: Judgement) -> Judgement:
+    if j.statuses is None:
+        return j
+    free = tuple(replace(status, allowed_from=None) for status in j.statuses.statuses)
+    return replace(j, statuses=StatusDefinition(j.statuses.task_type, j.statuses.version, free))
+
+
+def _following_nothing_but_what_is_named(j: Judgement) -> Judgement:
+    """A task that has its status already as if it had none."""
+    if j.task is None or j.command.content.business_status != j.task.business_status:
+        return j
+    return _task(j, business_status="")
+
+
+def _not_started_by_the_event(j: Judgement) -> Judgement:
+    if j.task is None or j.command.content.event_type != "STEP_STARTED":
+        return j
+    return _content(j, event_type=EventType.STEP_PROGRESS)
+
+
 STATED_BINDING = ("workflow_id", "task_id", "execution_id", "step_id", "task_attempt", "step_attempt")
 """The fields of the full form that must match what the credential binds (E-9)."""
 
@@ -284,6 +306,13 @@ BLIND: dict[str, tuple[Blindness, ...]] = {
         Blindness("the end of the task", "L-1", _ended_task_as_running),
         Blindness("CANCELLING", "L-1", _cancelling_as_running),
         Blindness("progress before the start", "E-8", _progressing_step_as_running),
+    ),
+    "business status fits": (
+        Blindness("the task's own definition", "L-4", lambda j: replace(j, statuses=None)),
+        Blindness("what a status may follow", "L-4", _following_anything),
+        Blindness("staying where one is", "L-4", _following_nothing_but_what_is_named),
+        Blindness("the status that the task has", "L-4", lambda j: _task(j, business_status="RUNNING")),
+        Blindness("the start of the run", "E-7", _not_started_by_the_event),
     ),
 }
 """By guard, what it is made blind to."""

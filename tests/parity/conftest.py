@@ -22,7 +22,7 @@ from tests.parity.definition import publish
 from tests.parity.forging import Forger
 from tests.parity.stream_line import StreamLines
 from tests.parity.transports import Lines
-from tests.support.clients import COORDINATOR, WORKER, Caller, Tokens
+from tests.support.clients import COORDINATOR, OWNER, WORKER, Caller, Tokens
 
 FORGED_JWT = "eyJhbGciOiJIUzI1NiJ9.e30.AAAA"
 
@@ -50,6 +50,10 @@ def callers_of(channel: grpc.aio.Channel, tokens: Tokens) -> dict[str, Caller]:
         "other producer": tokens.service("other-parser", Role.WORKER),
         "other tenant": tokens.service(WORKER, Role.WORKER, tenant="t-02"),
         "business": tokens.service(WORKER, Role.BUSINESS),
+        "admin": tokens.service("admin-tool", Role.ADMIN),
+        "owner": tokens.person(OWNER),
+        "viewer": tokens.person("viewer"),
+        "owner elsewhere": tokens.person(OWNER, tenant="t-02"),
         "nobody": "",
         "forger": FORGED_JWT,
     }

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from taskstatus.adapters.definitions.documents import parse_definitions
-from taskstatus.adapters.mysql.definition_table import DefinitionTable, NewDefinition
+from taskstatus.adapters.definitions.catalogue import Catalogue
 from taskstatus.adapters.mysql.engine import Database
+from taskstatus.domain.definitions import Json
 from tests.parity.stage import OPERATION
 from tests.support.clients import SCOPE, TENANT, WORKER
+from tests.support.definitions import table_of
 
 PROGRESS, COMPLETED = "parity.parse.progress.v1", "parity.parse.completed.v1"
 MAX_BYTES = 400
-_PAGES = {"type": "object", "properties": {"pages": {"type": "integer", "minimum": 0}, "note": {"type": "string"}}}
+_PAGES: dict[str, Json] = {
+    "type": "object",
+    "properties": {"pages": {"type": "integer", "minimum": 0}, "note": {"type": "string"}},
+}
 
 
 async def publish(database: Database) -> None:
     """Publish it once."""
-    document = {
-        "tenant": TENANT,
-        "scope": SCOPE,
+    document: dict[str, Json] = {
         "operations": [
             {
                 "operation": OPERATION,
@@ -29,12 +31,10 @@ async def publish(database: Database) -> None:
             }
         ],
     }
-    table = DefinitionTable(database.reader, database.writer)
-    stored = parse_definitions(document, "parity")
-    await table.publish([NewDefinition(*item.key, item.body, item.digest, "parity") for item in stored])
+    await Catalogue(table_of(database)).publish(TENANT, SCOPE, document, "parity", dry_run=False)
 
 
-def _schema(name: str, event: str) -> dict[str, object]:
+def _schema(name: str, event: str) -> dict[str, Json]:
     return {
         "name": name,
         "events": [event],

@@ -22,9 +22,22 @@ _KEY_OF_TABLE = {
     "task_event_dedup": "task_id",
     "task_execution_lease": "task_id",
     "task_outbox": "aggregate_id",
+    "task_external_ref": "task_id",
+    "command_audit": "task_id",
 }
+_KEY_OF_WORKFLOW_TABLE = {
+    "workflow": "id",
+    "workflow_event_log": "workflow_id",
+    "task_outbox of the workflow": "aggregate_id",
+}
+_KEY_OF_TYPE_TABLE = {"task_status_definition": "task_type", "task_operation_definition": "task_type"}
+"""Some cases publish for a task type that is named as their task."""
+_OWN = {"task_outbox": "id", "task_outbox of the workflow": "id", "command_audit": "id"}
+"""Ids of the rows themselves."""
+_OF_WORKFLOW_KEY = frozenset({"client_workflow_key", "creation_digest"})
+"""A workflow's key is another one in each stage."""
 _APART = frozenset(
-    {"traceparent", "trace_id", "elapsedMs", "totalDurationMs", "committed_at", "write_count"}
+    {"traceparent", "trace_id", "traceId", "elapsedMs", "totalDurationMs", "committed_at", "write_count"}
     | {"last_heartbeat_at", "deadline_at"}
 )
 """Trace context is outside the content (E-3); a row is written once a commit, however many events that has; times; and
@@ -34,27 +47,37 @@ _MEASURED = {
     ("durationSource", "SERVER_WALL_CLOCK"): "durationMs",
 }
 """Durations that are differences of times; a reported one must be kept as it is."""
-_JSON_COLUMNS = frozenset({"payload", "result", "shown_data", "summary_data", "producer_seqs"})
+_JSON_COLUMNS = frozenset(
+    {"payload", "result", "shown_data", "summary_data", "producer_seqs", "old_value", "new_value"}
+)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_CREDENTIAL = re.compile(r"exh_[\w-]+|eyJ[\w-]+\.[\w-]+\.[\w-]+")
+_MOMENTS = frozenset({"asOf", "elapsedMs", "tokenExpiresAt"})
 _CANONICAL_VERSION = b"\x01"
 
 Rows = dict[str, list[dict[str, Any]]]
 
 
 async def stored_rows(reader: AsyncEngine, stage: Stage) -> Rows:
-    """Every row of the task, by table."""
-    task_id = _bytes_of(stage.task_id)
-    normal = _Normaliser(stage)
+    """Every row of the task, of its workflow, and of the task type that is named as it, by table."""
+    task_id, workflow_id = _bytes_of(stage.task_id), _bytes_of(stage.workflow_id)
+    keys = [(table, key, task_id) for table, key in _KEY_OF_TABLE.items()]
+    keys += [(table, key, workflow_id) for table, key in _KEY_OF_WORKFLOW_TABLE.items()]
+    keys += [(table, key, stage.task_id.encode()) for table, key in _KEY_OF_TYPE_TABLE.items()]
+    normal = Normaliser(stage)
     async with reader.connect() as connection:
         rows: Rows = {}
-        for table, key in _KEY_OF_TABLE.items():
-            found = await connection.exec_driver_sql(f"SELECT * FROM {table} WHERE {key} = %s", (task_id,))
-            rows[table] = sorted((normal.row(table, dict(row)) for row in found.mappings()), key=repr)
+        for name, key, value in keys:
+            table = name.partition(" ")[0]
+            found = await connection.exec_driver_sql(f"SELECT * FROM {table} WHERE {key} = %s", (value,))
+            rows[name] = sorted((normal.row(name, dict(row)) for row in found.mappings()), key=repr)
         await connection.rollback()
     return rows
 
 
-class _Normaliser:
+class Normaliser:
+    """Takes ids by their role and times as times, in the rows and answers of one stage."""
+
     def __init__(self, stage: Stage) -> None:
         roles = {stage.workflow_id: "workflow", stage.task_id: "task"}
         roles |= {context.execution_id: f"execution {context.step_attempt}" for context in stage.contexts}
@@ -65,11 +88,28 @@ class _Normaliser:
         """A row without what must differ. Asserts that digests cover what they stand beside."""
         if table == "task_event_log" and row["source_seq"]:
             return {**self._columns(row), "canonical": self._canonical(row), "digest": "of the canonical bytes"}
-        if table == "task_outbox":
-            return self._columns({**row, "id": "row"})
+        if table == "task_event_log":
+            return self._own_event(row)
+        if table in _OWN:
+            return self._columns({**row, _OWN[table]: "row"})
         if table == "task_event_dedup":
             return self._columns({**row, "digest": "as in the event log"})
+        if table == "workflow":
+            return self._columns({name: value for name, value in row.items() if name not in _OF_WORKFLOW_KEY})
         return self._columns(row)
+
+    def document(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """An answer in its JSON form without what must differ: credentials and moments too."""
+        known = self._json({name: value for name, value in answer.items() if name not in _MOMENTS})
+        assert isinstance(known, dict)
+        return known
+
+    def _own_event(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """An event of the service's own: its canonical bytes are a request's, which may name ids of the stage."""
+        canonical, digest = bytes(row["canonical"]), bytes(row["digest"])
+        if digest == hashlib.sha256(_CANONICAL_VERSION + canonical).digest():
+            digest = b"of the canonical bytes"
+        return {**self._columns(row), "canonical": self._in_bytes(canonical), "digest": digest}
 
     def _canonical(self, row: Mapping[str, Any]) -> bytes:
         canonical = bytes(row["canonical"])
@@ -88,11 +128,20 @@ class _Normaliser:
     def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, datetime):
             return "time"
+        if name == "registered_at" and value:
+            return f"{len(value)} bytes of times"
         if isinstance(value, bytes) and value in self._raw:
             return self._raw[value]
         if name in _JSON_COLUMNS and value:
             return self._json(json.loads(value))
+        if isinstance(value, bytes):
+            return self._in_bytes(value)
         return self._in_text(value) if isinstance(value, str) else value
+
+    def _in_bytes(self, value: bytes) -> bytes:
+        for known, role in self._text.items():
+            value = value.replace(known.encode(), role.encode())
+        return value
 
     def _json(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -104,7 +153,7 @@ class _Normaliser:
     def _in_text(self, text: str) -> str:
         for known, role in self._text.items():
             text = text.replace(known, role)
-        return _TIME.sub("time", text)
+        return _CREDENTIAL.sub("credential", _TIME.sub("time", text))
 
 
 def _varying(fields: Mapping[str, Any]) -> frozenset[str]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from google.protobuf import struct_pb2
+from google.protobuf.message import Message
 from sqlalchemy.ext.asyncio import AsyncEngine
 from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
 
@@ -33,6 +34,8 @@ class Stage:
     now: datetime
     """The same for every stage of a case."""
     forger: Forger
+    answers: list[Message] = field(default_factory=list)
+    """What the orders before the case were answered with, in order."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,31 @@ class Revoke:
     """The execution's credential generation moves on, as a revocation does."""
 
 
-Preparation = Sent | Activate | Revoke
+@dataclass(frozen=True)
+class Spec:
+    """What the stage's task is created with, besides or instead of what it has else."""
+
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A command or a read that is carried out before the case begins."""
+
+    method: str
+    """``RegisterService/RequestCancel``."""
+    request: Callable[[Stage], Message]
+    by: str = "coordinator"
+
+
+Preparation = Sent | Activate | Revoke | Spec | Order
 REVOKE = (
     "UPDATE task_step SET generation = generation + 1 WHERE task_id = %s",
     "UPDATE task SET row_revision = row_revision + 1 WHERE id = %s",
 )
 """Every writer of a task's rows raises its revision."""
+CONTEXTS = frozenset({"RegisterService/ActivateStep", "RegisterService/RegisterExecution"})
+"""Methods that answer with the context of an execution."""
 OnActivated = Callable[[str], Awaitable[object]]
 
 
@@ -147,9 +169,15 @@ async def set_stage(
 ) -> Stage:
     """A new workflow with its one task, brought to where the case begins; ``on_activated`` sees each new handle."""
     coordinator = callers["coordinator"]
-    spec = task_spec(
-        client_task_key="parity", task_type="contract", known_steps=[step(STEP_ID, operation_code=OPERATION)]
-    )
+    fields: dict[str, Any] = {
+        "client_task_key": "parity",
+        "task_type": "contract",
+        "known_steps": [step(STEP_ID, operation_code=OPERATION)],
+    }
+    for changes in before:
+        if isinstance(changes, Spec):
+            fields |= changes.fields
+    spec = task_spec(**fields)
     created = await coordinator.call(
         coordinator.register.CreateWorkflow,
         workflow_request(spec, client_workflow_key=unique("parity"), command_id="cmd-create"),
@@ -160,6 +188,22 @@ async def set_stage(
         if isinstance(action, Activate) and on_activated is not None:
             await on_activated(stage.contexts[-1].execution_handle)
     return stage
+
+
+async def unary(caller: Caller, method: str, request: Message) -> Message:
+    """The response to ``RegisterService/RequestCancel`` and its like; raises ``grpc.aio.AioRpcError``."""
+    service, _, name = method.partition("/")
+    response: Message = await caller.call(getattr(caller.stubs[service], name), request)
+    return response
+
+
+def remember(stage: Stage, method: str, answer: Mapping[str, Any]) -> None:
+    """Let the stage know the execution that a command was answered with, in the answer's JSON form."""
+    if method in CONTEXTS and "context" in answer:
+        told = answer["context"]
+        stage.contexts.append(
+            common_pb2.ExecutionContext(execution_id=told["executionId"], step_attempt=told["stepAttempt"])
+        )
 
 
 async def _carry_out(action: Preparation, stage: Stage, callers: Mapping[str, Caller], writer: AsyncEngine) -> None:
@@ -176,6 +220,11 @@ async def _carry_out(action: Preparation, stage: Stage, callers: Mapping[str, Ca
             async with writer.connect() as connection:
                 for statement in REVOKE:
                     await connection.exec_driver_sql(statement, (task_id,))
+        case Order():
+            answer = await unary(callers[action.by], action.method, action.request(stage))
+            stage.answers.append(answer)
+            if isinstance(answer, register_service_pb2.RegisterExecutionResponse):
+                stage.contexts.append(answer.context)
         case Sent():
             caller = callers[action.by]
             form: Form = "handle" if expressible(action, "handle") else "full"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import grpc.aio
 import pytest
 from google.protobuf.message import Message
 from taskstatus_pb.v1 import (
@@ -16,27 +14,14 @@ from taskstatus_pb.v1 import (
     register_service_pb2,
 )
 
-from gateway_rest.routes import Binding, load_bindings, stub_files
 from taskstatus.domain.reasons import Reason
+from tests.parity.calls import Command, ways_of
 from tests.parity.cases import RETRIED, RUNNING, TASK_DONE
 from tests.parity.conftest import Theatre
-from tests.parity.outcome import Outcome
-from tests.parity.stage import STEP_ID, Activate, Preparation, Revoke, Stage, other_id, set_stage
-from tests.parity.transports import json_of, refused_by_grpc, refused_by_rest
+from tests.parity.stage import STEP_ID, Activate, Revoke, Stage, other_id, set_stage
 from tests.support.clients import task_spec, workflow_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@dataclass(frozen=True)
-class Command:
-    """A request that must be refused."""
-
-    method: str
-    request: Callable[[Stage], Message]
-    reason: Reason
-    by: str = "coordinator"
-    before: tuple[Preparation, ...] = ()
 
 
 def activation(attempt: int, **fields: Any) -> Callable[[Stage], Message]:
@@ -119,37 +104,10 @@ async def test_t3_a_refused_command_is_refused_alike_by_grpc_and_rest(theatre: T
     command = COMMANDS[name]
     now = theatre.now()
     stage = await set_stage(theatre.callers, theatre.forger, theatre.database.writer, now, command.before)
-    request = command.request(stage)
-    by_grpc = await refused_on_grpc(theatre, command, request)
+    request, caller = command.request(stage), theatre.callers[command.by]
+    ways = ways_of(command.method)
+    assert len(ways) > 1
+    by_grpc = await ways["gRPC"](theatre.lines, caller, request)
     assert by_grpc.reason == command.reason
-    bindings = [each for each in load_bindings(stub_files()) if each.method == f"taskstatus.v1.{command.method}"]
-    assert bindings
-    for route in bindings:
-        assert await refused_on_rest(theatre, command, route, request) == by_grpc, route.template.text
-
-
-async def refused_on_grpc(theatre: Theatre, command: Command, request: Message) -> Outcome:
-    """The refusal of the unary call."""
-    caller = theatre.callers[command.by]
-    service, _, method = command.method.partition("/")
-    stubs = {
-        "RegisterService": caller.register,
-        "BindExecutionService": caller.bind_service,
-        "QueryService": caller.query,
-        "RealtimeService": caller.realtime,
-    }
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await caller.call(getattr(stubs[service], method), request)
-    return refused_by_grpc(caught.value)
-
-
-async def refused_on_rest(theatre: Theatre, command: Command, route: Binding, request: Message) -> Outcome:
-    """The refusal of the same request by one of its routes."""
-    document = json_of(request)
-    path = route.template.text
-    for variable, (field,) in zip(route.template.variables, route.path_fields, strict=True):
-        path = path.replace(f"{{{variable}}}", document.pop(field.json_name))
-    token = theatre.callers[command.by].token
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    sent = {"json": document} if route.body else {"params": document}
-    return refused_by_rest(await theatre.lines.rest.request(route.http_method, path, headers=headers, **sent))
+    for way_name, way in ways.items():
+        assert await way(theatre.lines, caller, request) == by_grpc, way_name

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from taskstatus.domain.reasons import Reason
-from tests.parity import test_commands, test_passing_faults
+from tests.parity import test_commands, test_orders, test_passing_faults
 from tests.parity.cases import CASES
 
 NOT_YET: Mapping[Reason, str] = {
-    Reason.DEFINITION_NOT_FOUND: "definitions are read by the command line, no method names one",
-    Reason.VERSION_MISMATCH: "no method takes If-Match before ClassifyTask and UpdateTaskMetadata",
-    Reason.NOT_CANCELLABLE: "comes with RequestCancel",
-    Reason.ALREADY_CLASSIFIED: "comes with ClassifyTask",
-    Reason.DEFINITION_INCOMPATIBLE: "definitions are published by the command line, no method does",
-    Reason.DYNAMIC_LIMIT_REACHED: "RegisterExecution has no limits yet (R-5)",
     Reason.DETAIL_SUBSCRIPTION_LIMIT: "CreateSubscriptionToken counts no sessions yet (A-2)",
     Reason.WINDOW_EXCEEDED: "only a stream has a window (T-2)",
     Reason.BUCKET_MOVED: "there is one shard (S-2)",
@@ -29,7 +23,7 @@ def reached() -> dict[Reason, list[str]]:
         for verdict in case.expected:
             if verdict.isupper():
                 found[Reason(verdict)].append(name)
-    for name, command in test_commands.COMMANDS.items():
+    for name, command in {**test_commands.COMMANDS, **test_orders.ALL_REFUSED}.items():
         found[command.reason].append(name)
     for name, (_, reason, _) in test_passing_faults.FAULTS.items():
         found[reason].append(name)

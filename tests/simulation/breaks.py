@@ -22,9 +22,10 @@ from taskstatus.application.ports_heartbeats import Beat
 from taskstatus.domain import activation, batch, decide, guards, health_changes, health_guards, heartbeat
 from taskstatus.domain.commands import TaskEventCommand
 from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import with_step_counted, with_version
 from taskstatus.domain.ids import ExecutionId
-from taskstatus.domain.notifications import task_notifications
+from taskstatus.domain.notifications import OutboxTools, aggregate_trigger, task_notifications
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import ChangeSet, OutboxRecord
 from taskstatus.domain.state import StepState, TaskState
@@ -223,6 +224,17 @@ def let_the_dead_beat(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(heartbeat, "BEAT_GUARDS", kept)
 
 
+def lose_triggers(patch: pytest.MonkeyPatch) -> None:
+    """L-7: the workflow is not told that a task has ended."""
+
+    def of_the_living(
+        tools: OutboxTools, before: TaskState, after: TaskState, event_type: EventType
+    ) -> OutboxRecord | None:
+        return None if after.lifecycle.is_terminal else aggregate_trigger(tools, before, after, event_type)
+
+    patch.setattr(batch, "aggregate_trigger", of_the_living)
+
+
 BREAKS: tuple[Break, ...] = (
     Break(forget_event_ids, "committed_event_is_answered_with_its_first_result"),
     Break(take_events_twice, "one_effect_per_event_id"),
@@ -246,4 +258,5 @@ BREAKS: tuple[Break, ...] = (
     Break(forget_beats, "acknowledged_beats_are_kept"),
     Break(forget_beats, "stale_is_true"),
     Break(let_the_dead_beat, "beats_are_answered_truly"),
+    Break(lose_triggers, "workflows_follow_their_tasks"),
 )

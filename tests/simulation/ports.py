@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
+from taskstatus.adapters.memory.definitions import MemoryRegistry
 from taskstatus.application.identity import ExecutionBinding, ExecutionGrant, HandleClaim
 from taskstatus.application.ports_health import StuckCause
-from taskstatus.domain.definitions import DataSchema, JsonObject, OperationDefinition, generic_profile
+from taskstatus.domain.definitions import DataSchema, JsonObject
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EXECUTION_EVENTS
 from taskstatus.domain.health_changes import HealthSign
@@ -97,18 +98,8 @@ class OneShard:
         return "0"
 
 
-class GenericDefinitions:
+class GenericDefinitions(MemoryRegistry):
     """Ports ``DefinitionRegistry`` and ``SchemaValidator``: nothing is published, and every value fits its schema."""
-
-    def latest(self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str) -> OperationDefinition:
-        """See the port."""
-        return generic_profile(operation_code)
-
-    async def bound(
-        self, tenant_id: str, authority_scope: str, task_type: str, operation_code: str, version: int
-    ) -> OperationDefinition:
-        """See the port."""
-        return generic_profile(operation_code)
 
     def violation(self, schema: DataSchema, value: JsonObject) -> str | None:
         """See the port."""
@@ -116,7 +107,7 @@ class GenericDefinitions:
 
 
 class SilentObserver:
-    """Ports ``ServiceObserver``, ``HeartbeatObserver`` and ``HealthObserver``, keeping nothing."""
+    """Ports ``ServiceObserver``, ``HeartbeatObserver``, ``HealthObserver``, ``WorkflowObserver``, keeping nothing."""
 
     def event_judged(self, transport: str, verdict: Verdict) -> None:
         """See the port."""
@@ -146,4 +137,10 @@ class SilentObserver:
         """See the port."""
 
     def stuck_counted(self, counts: Mapping[StuckCause, int]) -> None:
+        """See the port."""
+
+    def projector_lag(self, seconds: float) -> None:
+        """See the port."""
+
+    def workflows_projected(self, outcome: str, count: int) -> None:
         """See the port."""

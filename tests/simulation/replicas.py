@@ -19,9 +19,12 @@ from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.rate_limit import RateLimit, RateLimiter
 from taskstatus.application.register import Registration
 from taskstatus.application.report import Rejections, Reporting
+from taskstatus.application.workflow_projection import WorkflowProjections
+from taskstatus.domain.dynamic import DynamicLimits
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.runtime.lanes import Lanes
 from taskstatus.runtime.shielded_store import ShieldedStore
+from taskstatus.runtime.workflow_projector import ProjectorConfig, WorkflowProjector
 from tests.simulation.faults import Faults, Process
 from tests.simulation.health import ReplicaHealth
 from tests.simulation.loop import SimulatedLoop
@@ -35,7 +38,7 @@ from tests.simulation.ports import (
     SilentObserver,
 )
 from tests.simulation.relays import Hints
-from tests.simulation.store import SimulatedLeases, SimulatedStore
+from tests.simulation.store import SimulatedLeases, SimulatedStore, SimulatedTriggers
 
 T = TypeVar("T")
 
@@ -62,7 +65,16 @@ class Replica:
         tools = OutboxTools(new_id=ids.new, to_json=orjson.dumps)
         observer, definitions = SilentObserver(), GenericDefinitions()
         rules = DataRules(definitions, definitions)
-        self.lanes = Lanes(self.store, OneShard(), self.clock, tools, hints, observer, options.lanes)
+        self.projector = WorkflowProjector(
+            SimulatedTriggers(inner, self.process, faults),
+            WorkflowProjections(self.store, tools, hints),
+            self.clock,
+            observer,
+            ProjectorConfig(batch=3, group=1),
+        )
+        self.lanes = Lanes(
+            self.store, definitions, OneShard(), self.clock, tools, hints, observer, options.lanes, self.projector.hint
+        )
         self.executions = ExecutionCommands(credentials, ExecutionDirectory(reader), reader, self.clock)
         self.watch = ReplicaHealth(
             SimulatedLeases(inner, self.process, faults),
@@ -82,7 +94,7 @@ class Replica:
             Rejections(observer, MemoryAudit()),
             self.watch.coalescer,
         )
-        self.registration = Registration(self.store, self.executions, ids, tools, hints, definitions)
+        self.registration = Registration(self.store, self.executions, ids, tools, hints, definitions, DynamicLimits())
         self._calls: set[asyncio.Task[object]] = set()
 
     async def serve(self, work: Coroutine[object, object, T], give_up_after: float | None) -> T | None:
@@ -101,16 +113,25 @@ class Replica:
             self._calls.discard(call)
         return None if call.cancelled() else call.result()
 
+    def start(self) -> None:
+        """Begin with the loops."""
+        self.watch.start()
+        self.projector.start()
+
     def kill(self) -> None:
         """End the process as kill -9 does; callers lose their connections."""
         self.process.killed = True
         self.watch.kill()
+        if self.projector._task is not None:
+            # Nothing of the product ends a loop without letting it finish; a killed process does.
+            self.projector._task.cancel()
         for call in list(self._calls):
             call.cancel()
 
     async def stop(self) -> None:
         """Drain as SIGTERM does."""
         await self.watch.stop()
+        await self.projector.stop()
         await self.lanes.stop()
         await self.store.drain()
 
@@ -143,13 +164,13 @@ class Fleet:
         replica.kill()
         self.dead.append(replica)
         self.replicas[place] = self._start()
-        self.replicas[place].watch.start()
+        self.replicas[place].start()
         return replica.process.name
 
     def start_watching(self) -> None:
-        """Begin with heartbeats and health, in the running loop."""
+        """Begin with heartbeats, health and workflows, in the running loop."""
         for replica in self.replicas:
-            replica.watch.start()
+            replica.start()
 
     async def stop_watching(self) -> None:
         """Persist the beats that are in memory and record no health change any more."""

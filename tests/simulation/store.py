@@ -11,10 +11,12 @@ from taskstatus.adapters.memory.health import MemoryOverdueLeases
 from taskstatus.adapters.memory.lease_store import MemoryLeaseStore
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.adapters.memory.workflows import MemoryAggregateTriggers
 from taskstatus.application.ports_health import HealthCandidate, LeasePosition
 from taskstatus.application.ports_heartbeats import Beat
 from taskstatus.application.ports_store import StoreUnavailableError, TransactionAttempt, WriteTransaction
-from taskstatus.domain.ids import ExecutionId, TaskId
+from taskstatus.application.ports_workflows import AggregateTrigger, TriggerPosition
+from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.records import TaskView
 from taskstatus.domain.standing import ExecutionStanding
 from taskstatus.domain.state import Grant
@@ -123,6 +125,24 @@ class SimulatedLeases:
             raise StoreUnavailableError("the connection broke")
 
 
+class SimulatedTriggers:
+    """Port ``AggregateTriggers`` of one replica; a call may fail before it was done, or after."""
+
+    def __init__(self, inner: MemoryTaskStore, process: Process, faults: Faults) -> None:
+        self._triggers = MemoryAggregateTriggers(inner)
+        self._process = process
+        self._faults = faults
+
+    async def due(self, limit: int, after: TriggerPosition | None) -> Sequence[AggregateTrigger]:
+        """See ``AggregateTriggers``."""
+        await self._process.enter()
+        found = await self._triggers.due(limit, after)
+        await self._process.enter()
+        if self._faults.happens(Fault.LEASES_LOST, f"{self._process.name}, triggers"):
+            raise StoreUnavailableError("the connection broke")
+        return found
+
+
 class UndecodableRowError(Exception):
     """What a reader raises for a row that holds nonsense."""
 
@@ -150,3 +170,8 @@ class RelayReader:
         """See ``RenderReader``."""
         await self._process.enter()
         return await self._inner.task_grants(task_ids)
+
+    async def workflow_grants(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, tuple[Grant, ...]]:
+        """See ``RenderReader``."""
+        await self._process.enter()
+        return await self._inner.workflow_grants(workflow_ids)

@@ -135,7 +135,8 @@ class World:
         """Wait for the relays; what went DEAD in a request that was on its way is requeued once more."""
         deadline = self._loop.time() + 2 * slowest_recovery_seconds(self._options.relay)
         while self._loop.time() < deadline:
-            if self._table.is_drained and self._table.requeue_dead() == 0:
+            followed = not self._store.tables.triggers
+            if followed and self._table.is_drained and self._table.requeue_dead() == 0:
                 return True
             await asyncio.sleep(POLL_SECONDS)
         self._notes.append("the outbox was not drained in time")
@@ -222,6 +223,10 @@ def _final(tables: Tables, outbox: OutboxTable) -> FinalTables:
         leases={execution_id: row.state for execution_id, row in tables.leases.items()},
         grants=grants,
         outbox=outbox.final_rows(),
+        workflow_events=dict(tables.workflow_events),
+        unfollowed={row.workflow_id for row in tables.triggers.values()},
+        runs={key: row.view() for key, row in tables.runs.items()},
+        audits=tuple(tables.audits.values()),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from taskstatus_pb.v1 import (
     register_service_pb2_grpc,
     report_service_pb2,
     report_service_pb2_grpc,
+    task_commands_pb2,
 )
 
 from taskstatus.adapters.clock import SystemClock
@@ -74,9 +76,15 @@ class Tokens:
             self._file, SystemClock(), DevService(tenant, scope, producer, frozenset(roles)), ttl_seconds=seconds
         )
 
-    def person(self, user: str, tenant: str = TENANT, projects: frozenset[str] = frozenset()) -> str:
+    def person(
+        self,
+        user: str,
+        tenant: str = TENANT,
+        projects: frozenset[str] = frozenset(),
+        roles: frozenset[str] = frozenset(),
+    ) -> str:
         """A person's token."""
-        return mint_person_token(self._file, SystemClock(), DevPerson(tenant, user, projects))
+        return mint_person_token(self._file, SystemClock(), DevPerson(tenant, user, projects, roles))
 
 
 @dataclass
@@ -96,6 +104,19 @@ class Caller:
         self.admin = admin_service_pb2_grpc.AdminServiceStub(self.channel)
         self.query = query_service_pb2_grpc.QueryServiceStub(self.channel)
         self.realtime = realtime_service_pb2_grpc.RealtimeServiceStub(self.channel)
+
+    @property
+    def stubs(self) -> Mapping[str, Any]:
+        """Every stub, by the name of its service."""
+        return {
+            "RegisterService": self.register,
+            "ReportService": self.report_service,
+            "BindExecutionService": self.bind_service,
+            "HeartbeatService": self.heartbeats,
+            "AdminService": self.admin,
+            "QueryService": self.query,
+            "RealtimeService": self.realtime,
+        }
 
     async def call(self, method: Any, request: Any) -> Any:
         """Call a stub's method as this identity."""
@@ -174,3 +195,15 @@ async def activate(coordinator: Caller, task_id: str, attempt: int = 1, step_id:
         command_id=unique("cmd"), task_id=task_id, step_id=step_id, step_attempt=attempt
     )
     return (await coordinator.call(coordinator.register.ActivateStep, request)).context
+
+
+async def request_cancel(caller: Caller, task_id: str, **fields: Any) -> Any:
+    """What RequestCancel left behind."""
+    request = task_commands_pb2.RequestCancelRequest(**{"command_id": unique("cmd"), "task_id": task_id, **fields})
+    return (await caller.call(caller.register.RequestCancel, request)).change
+
+
+async def revoke(caller: Caller, execution_id: str, **fields: Any) -> Any:
+    """The answer of RevokeExecution."""
+    named = {"command_id": unique("cmd"), "execution_id": execution_id, **fields}
+    return await caller.call(caller.register.RevokeExecution, task_commands_pb2.RevokeExecutionRequest(**named))

@@ -26,6 +26,8 @@ TABLES = (
     "task_acl",
     "task_execution_lease",
     "task_outbox",
+    "task_external_ref",
+    "command_audit",
 )
 
 

@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from taskstatus.adapters.canonical import canonicalize
+from taskstatus.domain.business_status import BusinessStatus, StatusDefinition
 from taskstatus.domain.commands import (
     ActivateAttempt,
+    Actor,
     Caller,
     CreateTask,
     CreateWorkflow,
@@ -35,6 +37,7 @@ from taskstatus.domain.state import (
     TaskEnvelope,
     TaskState,
 )
+from taskstatus.domain.task_commands import CommandHead
 
 TENANT, SCOPE, OWNER = "t-01", "documents", "u-88"
 COORDINATOR, EXECUTOR, PARSER = "coordinator", "policy-executor", "document-parser"
@@ -324,6 +327,20 @@ def an_operation(operation_code: str = "DOCUMENT.PARSE", version: int = 1, **cha
     return replace(generic, **{"version": version, "schemas": (schema,), **changes})
 
 
+REVIEWED = StatusDefinition(
+    "DOCUMENT_PROCESS",
+    1,
+    (
+        BusinessStatus("QUEUED", Lifecycle.PENDING),
+        BusinessStatus("PARSING", Lifecycle.RUNNING, frozenset({"QUEUED", "PENDING", "RUNNING"})),
+        BusinessStatus("WAITING_REVIEW", Lifecycle.RUNNING, frozenset({"PARSING"})),
+        BusinessStatus("REJECTED", Lifecycle.FAILED, frozenset({"WAITING_REVIEW"})),
+        BusinessStatus("PUBLISHED", Lifecycle.SUCCEEDED, frozenset({"WAITING_REVIEW"})),
+    ),
+)
+"""The statuses of documents that a person reviews."""
+
+
 def an_activation(task_id: TaskId = TASK_ID, step_id: str = "02_parse", attempt: int = 1, **changes: Any) -> Any:
     """Activate an attempt of a step."""
     what = f"{task_id.hex()}/{step_id}/{attempt}"
@@ -350,3 +367,19 @@ def a_registration(task_id: TaskId = TASK_ID, key: str = "search", attempt: int 
         DynamicStep(None, "SEARCH.WEB", PARSER, "Search", FailurePolicy.FAIL_TASK, 0), **_split(changes, DynamicStep)
     )
     return an_activation(task_id, f"dyn_{key}", attempt, **{"dynamic": dynamic, **changes})
+
+
+def an_actor(producer: str = COORDINATOR, **changes: Any) -> Actor:
+    """The service that gives a command."""
+    return replace(Actor(TENANT, SCOPE, producer), **changes)
+
+
+def a_person(user_id: str = OWNER, **changes: Any) -> Actor:
+    """The person who gives a command."""
+    return replace(Actor(TENANT, user_id=user_id), **changes)
+
+
+def a_head(command_id: str = "cmd-1", what: str = "command", **changes: Any) -> CommandHead:
+    """The head of a command of the coordinator on the task."""
+    head = CommandHead(an_actor(), command_id, TASK_ID, what.encode(), a_digest(what))
+    return replace(head, **changes)

@@ -39,6 +39,7 @@ class RecordingHealthObserver:
     judged: list[tuple[HealthSign, str]] = field(default_factory=list)
     scanned: list[tuple[int, int]] = field(default_factory=list)
     stuck: list[Mapping[StuckCause, int]] = field(default_factory=list)
+    probed: list[tuple[int, int]] = field(default_factory=list)
 
     def health_judged(self, sign: HealthSign, outcome: str) -> None:
         """Keep it."""
@@ -47,6 +48,10 @@ class RecordingHealthObserver:
     def health_scanned(self, candidates: int, held_back: int) -> None:
         """Keep it."""
         self.scanned.append((candidates, held_back))
+
+    def health_probed(self, alive: int, silent: int) -> None:
+        """Keep it."""
+        self.probed.append((alive, silent))
 
     def stuck_counted(self, counts: Mapping[StuckCause, int]) -> None:
         """Keep it."""

@@ -13,12 +13,18 @@ from taskstatus.adapters.memory.clock import MemoryDatabaseClock
 from taskstatus.adapters.memory.definitions import MemoryRegistry
 from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
+from taskstatus.adapters.memory.workflows import MemoryWorkflowReader
+from taskstatus.application.classification import Classification
+from taskstatus.application.definition_binding import DefinitionBinding
 from taskstatus.application.executions import ExecutionCommands, ExecutionDirectory
 from taskstatus.application.identity import ExecutionBinding, ExecutionGrant, HandleClaim, Role, ServiceIdentity
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.query import Queries
 from taskstatus.application.register import Registration
+from taskstatus.application.task_commands import TaskCommands
+from taskstatus.application.workflows import Workflows
 from taskstatus.domain.commands import TaskEventCommand
+from taskstatus.domain.dynamic import DynamicLimits
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EXECUTION_EVENTS
 from taskstatus.domain.ids import ExecutionId
@@ -165,9 +171,18 @@ class Kit:
         ids = IdFactory(self.clock, CountingRandomness())
         self.tools = OutboxTools(new_id=ids.new, to_json=orjson.dumps)
         self.executions = ExecutionCommands(self.credentials, ExecutionDirectory(self.reader), self.reader, self.clock)
-        self.registration = Registration(self.store, self.executions, ids, self.tools, self.wake_up, self.definitions)
+        self.registration = Registration(
+            self.store, self.executions, ids, self.tools, self.wake_up, self.definitions, DynamicLimits()
+        )
+        self.commands = TaskCommands(
+            self.store, ExecutionDirectory(self.reader), self.definitions, self.tools, self.wake_up
+        )
+        self.classification = Classification(self.commands, DefinitionBinding(self.definitions), self.tools)
         self.queries = Queries(self.reader)
-        self.commit = BatchCommit(self.store, self.clock, self.tools, self.observer, self.oldest_accepted, 100)
+        self.workflows = Workflows(self.store, MemoryWorkflowReader(self.store), self.tools, self.wake_up)
+        self.commit = BatchCommit(
+            self.store, self.definitions, self.clock, self.tools, self.observer, self.oldest_accepted, 100
+        )
 
     def put(self, task: TaskState, *steps: StepState) -> None:
         """Let a task and its steps exist."""

@@ -68,10 +68,6 @@ def lookups(sample: Filled) -> dict[str, tuple[str, tuple[Any, ...]]]:
         "find_workflow_by_key": (hot_sql.FIND_WORKFLOW_BY_KEY, (records.TENANT, records.SCOPE, "w-7")),
         "lock_workflow": (hot_sql.LOCK_WORKFLOW, (first.workflow_id, first.bucket)),
         "workflow_grants": (hot_sql.WORKFLOW_GRANTS, (first.workflow_id, first.bucket)),
-        "update_workflow": (
-            hot_sql.UPDATE_WORKFLOW,
-            ("title", "RUNNING", 2, 3, records.START, first.workflow_id, first.bucket),
-        ),
         "tasks_by_key": (hot_sql.tasks_by_key(count), (first.workflow_id, *keys, first.bucket)),
         "lock_tasks": (hot_sql.lock_tasks(count), by_id),
         "executions": (hot_sql.executions(count), by_execution),
@@ -88,7 +84,7 @@ def lookups(sample: Filled) -> dict[str, tuple[str, tuple[Any, ...]]]:
         "view_tasks": (read_sql.tasks(count), by_id),
         "view_steps": (read_sql.steps_of_current_runs(count), by_id),
         "view_triggers": (read_sql.events_of_current_versions(count), by_id),
-        "task_grants": (read_sql.task_grants(count), by_id),
+        "task_grants": (hot_sql.task_grants(count), by_id),
         "timeline_position": (read_sql.TIMELINE_POSITION, (ids[0], buckets[0], ids[0], buckets[0])),
         "timeline_page": (read_sql.TIMELINE_PAGE, (ids[0], buckets[0], 0, 101)),
     }

@@ -21,6 +21,7 @@ from .filling import Filled, fill
 INDEXED = {"const", "eq_ref", "ref", "range"}
 EARLY, NOW = datetime(1970, 1, 1), datetime(2026, 12, 1)
 LIMIT = 100
+MANY_YEARS = 100 * 365 * 86_400 * 1_000_000
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,9 @@ def filled(database_url: str) -> Filled:
             tasks = await fill(opened)
             async with opened.writer.connect() as connection:
                 await connection.exec_driver_sql("UPDATE task_execution_lease SET stuck_at=opened_at WHERE bucket>=0")
+                # Half of the tasks have no limit: nothing that looks for the others may read them.
+                limited = "UPDATE task SET max_run_seconds=60,started_at=created_at WHERE ORD(RIGHT(id,1)) & 1"
+                await connection.exec_driver_sql(limited)
                 await connection.exec_driver_sql("ANALYZE TABLE task_execution_lease,task_step,task")
             return tasks
 
@@ -51,13 +55,17 @@ def lookups(filled: Filled, count: int) -> dict[str, tuple[str, tuple[Any, ...]]
     leased = [records.execution_of(steps[0]) for _, steps in filled[:count]]
     keys = (*leased, *map(bucket_of_id, leased))
     owner = (records.TENANT, records.SCOPE)
+    tasks = [task.envelope.task_id for task, _ in filled if task.envelope.task_id[-1] & 1][:count]
     return {
         "overdue": (health_table.OVERDUE, (EARLY, EARLY, b"", LIMIT)),
+        "nearly": (health_table.NEARLY, (EARLY, MANY_YEARS, EARLY, b"", LIMIT)),
         "candidates": (health_table.candidates(count), keys),
         "late_leases": (stuck_table.LATE_LEASES, (EARLY, NOW, EARLY, b"", LIMIT)),
         "late_executions": (stuck_table.late_executions(count), (*keys, *owner)),
         "waiting": (stuck_table.WAITING, (b"", least_id_of(NOW), LIMIT)),
         "waiting_executions": (stuck_table.waiting_executions(count), (*keys, *owner)),
+        "late_tasks_by_time": (stuck_table.LATE_TASKS, (EARLY, NOW, EARLY, b"", LIMIT)),
+        "late_tasks": (stuck_table.late_tasks(count), (*tasks, *map(bucket_of_id, tasks), *owner)),
     }
 
 
@@ -73,7 +81,12 @@ async def test_h4_looking_reads_indexes_without_sorting(database: Database, fill
 
 @pytest.mark.parametrize(
     ("name", "index"),
-    [("overdue", "lease_deadline"), ("late_leases", "lease_stuck"), ("waiting", "task_step_waiting")],
+    [
+        ("overdue", "lease_deadline"),
+        ("late_leases", "lease_stuck"),
+        ("waiting", "task_step_waiting"),
+        ("late_tasks_by_time", "task_run_deadline"),
+    ],
 )
 async def test_h4_looking_goes_by_its_index_and_reads_no_more_than_its_limit(
     database: Database, filled: Filled, name: str, index: str
@@ -93,7 +106,7 @@ async def test_h4_looking_goes_by_its_index_and_reads_no_more_than_its_limit(
     assert read["Handler_read_next"] <= LIMIT
 
 
-@pytest.mark.parametrize("name", ["COUNT_LATE", "COUNT_WAITING"])
+@pytest.mark.parametrize("name", ["COUNT_LATE", "COUNT_WAITING", "COUNT_TASKS"])
 async def test_h8_counting_goes_by_an_index(database: Database, filled: Filled, name: str) -> None:
     parameters = (least_id_of(NOW),) if name == "COUNT_WAITING" else ()
 
@@ -104,7 +117,7 @@ async def test_h8_counting_goes_by_an_index(database: Database, filled: Filled, 
 
 
 def test_s1_statements_that_go_by_key_name_every_bucket(filled: Filled) -> None:
-    by_time = {"overdue", "late_leases", "waiting"}
+    by_time = {"overdue", "nearly", "late_leases", "waiting", "late_tasks_by_time"}
     for name, (statement, _) in lookups(filled, 2).items():
         tables = set(re.findall(r"(?:FROM|JOIN) (\w+)", statement))
         for table in tables:

@@ -31,7 +31,6 @@ READ_STATEMENTS = {
     "view_tasks": read_sql.tasks(3),
     "view_steps": read_sql.steps_of_current_runs(3),
     "view_triggers": read_sql.events_of_current_versions(3),
-    "task_grants": read_sql.task_grants(3),
 }
 HOT_TEXTS = {name: text(3) for name, text in hot_sql.HOT_STATEMENTS.items()}
 

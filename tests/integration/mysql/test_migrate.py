@@ -19,7 +19,7 @@ from taskstatus.application.ports_store import StoreUnavailableError
 from tests.support.databases import TABLES, drop_schema, schema_url
 
 PRODUCTS = ("mysql", "mariadb")
-REGISTRIES = {"task_operation_definition", "report_audit"}
+REGISTRIES = {"task_operation_definition", "task_status_definition", "report_audit"}
 """Tables whose rows belong to no task or workflow: they carry no bucket and are copied to every shard."""
 ALL_TABLES = {*TABLES, *REGISTRIES, "alembic_version"}
 
@@ -111,6 +111,7 @@ async def test_id4_ids_are_bytes_and_tables_are_innodb(new_url: str) -> None:
         "WHERE table_schema=DATABASE() AND table_name<>'alembic_version' AND data_type IN ('varchar','char','text')",
     )
     free = {"title", "input_ref", "display_name", "phase_code", "phase_label", "progress_unit", "reason", "last_error"}
+    free |= {"ruling_reason", "skip_reason"}
     free |= {"failure_message", "failure_category", "error_category", "error_message", "error_diagnostics_ref"}
     assert {row[1] for row in texts} == free
     engines = (

@@ -11,11 +11,13 @@ import grpc.aio
 import pytest
 
 from scripts.stack.devkeys import DevKeys
+from taskstatus.adapters.mysql.engine import open_database
 from taskstatus.application.identity import Role
 from taskstatus.bootstrap import RunningService, open_service
 from taskstatus.entrypoints.grpc.server import GrpcConfig, GrpcServer
 from taskstatus.settings import Settings, load_settings
 from tests.support.clients import COORDINATOR, OWNER, WORKER, Caller, Tokens, activate, new_task
+from tests.support.yard import Yard
 
 
 def settings_for(database_url: str, keys: DevKeys, **more: str) -> Settings:
@@ -112,3 +114,11 @@ async def open_with(database_url: str, dev_keys: DevKeys) -> AsyncIterator[OpenW
             return Site(service, channel, Tokens(dev_keys.identity_file), target)
 
         yield open_one
+
+
+@pytest.fixture
+async def yard(database_url: str) -> AsyncIterator[Yard]:
+    """A look into the tables."""
+    database = open_database(database_url)
+    yield Yard(database)
+    await database.dispose()

@@ -14,6 +14,7 @@ from taskstatus_pb.v1 import common_pb2, heartbeat_service_pb2, query_service_pb
 
 from scripts.stack.devkeys import DevKeys
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
+from taskstatus.adapters.memory.definitions import MemoryRegistry
 from taskstatus.adapters.mysql.engine import Database, open_database
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
 from taskstatus.adapters.mysql.transactions import MySqlTaskStore
@@ -26,7 +27,7 @@ from taskstatus.domain.ids import parse_execution_id, parse_task_id
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.runtime.health_reconciler import HealthReconciler
 from taskstatus.runtime.lanes import LaneConfig, Lanes
-from tests.integration.service.conftest import Site, settings_for
+from tests.integration.service.conftest import OpenSite, Site, settings_for
 from tests.support.clients import activate, new_task
 from tests.unit.service_kit import FakeClock
 
@@ -132,17 +133,31 @@ class Ward:
 
 
 @asynccontextmanager
+async def open_ward(open_site: OpenSite, url: str, **settings: str) -> AsyncIterator[Ward]:
+    """Two replicas over the module's schema, without work of earlier tests to look at."""
+    sites = [await open_site(health_grace_seconds="0", heartbeat_persist_seconds="1", **settings) for _ in range(2)]
+    database = open_database(url)
+    ward = Ward((sites[0], sites[1]), database, url)
+    await ward.sql("UPDATE task_execution_lease SET deadline_at=NULL,stuck_at=NULL WHERE bucket>=0")
+    try:
+        yield ward
+    finally:
+        await database.dispose()
+
+
+@asynccontextmanager
 async def watching(url: str, keys: DevKeys, **settings: str) -> AsyncIterator[tuple[HealthReconciler, FakeClock]]:
     """The reconciler and lanes of a replica, on a clock that the test moves."""
     clock, metrics = FakeClock(), ServiceMetrics()
     database = open_database(url)
     tools = OutboxTools(new_id=IdFactory(clock, SystemRandomness()).new, to_json=orjson.dumps)
     store = MySqlTaskStore(database.writer, SystemClock(), SystemRandomness())
-    lanes = Lanes(store, OneShard(), clock, tools, NoWakeUp(), metrics, LaneConfig())
+    lanes = Lanes(store, MemoryRegistry(), OneShard(), clock, tools, NoWakeUp(), metrics, LaneConfig())
     reader = MySqlTaskReader(database.reader)
-    parts = health_parts(settings_for(url, keys, **settings), reader, lanes, clock, SystemRandomness(), metrics)
+    given = settings_for(url, keys, **settings)
+    parts = health_parts(given, reader, lanes, clock, metrics)
     try:
-        yield parts.reconciler, clock
+        yield parts.reconciler(given, clock, SystemRandomness(), metrics), clock
     finally:
         await lanes.stop()
         await database.dispose()

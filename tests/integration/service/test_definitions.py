@@ -10,12 +10,10 @@ import pytest
 from google.protobuf import json_format, struct_pb2
 from taskstatus_pb.v1 import common_pb2, query_service_pb2, report_service_pb2
 
-from taskstatus.adapters.definitions.documents import parse_definitions
-from taskstatus.adapters.mysql.definition_table import DefinitionTable, NewDefinition
-from taskstatus.adapters.mysql.engine import open_database
 from tests.integration.service.conftest import OpenSite, Site
-from tests.support.clients import SCOPE, TENANT, activate, new_task, step, unique
+from tests.support.clients import activate, new_task, step, unique
 from tests.support.databases import count_rows
+from tests.support.definitions import publish
 
 COMPLETED = "document.parse.completed.v2"
 
@@ -48,16 +46,6 @@ def definition(operation: str, version: int = 1, **changes: Any) -> dict[str, An
         ],
         **changes,
     }
-
-
-async def publish(url: str, *definitions: dict[str, Any]) -> None:
-    database = open_database(url)
-    try:
-        stored = parse_definitions({"tenant": TENANT, "scope": SCOPE, "operations": list(definitions)}, "test")
-        table = DefinitionTable(database.reader, database.writer)
-        await table.publish([NewDefinition(*item.key, item.body, item.digest, "test") for item in stored])
-    finally:
-        await database.dispose()
 
 
 def data(schema: str = COMPLETED, **fields: Any) -> report_service_pb2.EventData:

@@ -15,24 +15,19 @@ from taskstatus_pb.v1 import admin_service_pb2, common_pb2
 from typer.testing import CliRunner
 
 from gateway_rest.app import RestSettings, create_app
-from taskstatus.adapters.mysql.engine import open_database
 from taskstatus.application.identity import Role
 from taskstatus.cli import app
 from taskstatus.domain.ids import parse_execution_id
 from tests.integration.service.conftest import OpenSite, Site
-from tests.integration.service.health_ward import HEALTH, Ward
+from tests.integration.service.health_ward import HEALTH, Ward, open_ward
 from tests.support.clients import SCOPE, TENANT, activate, new_task, step
 
 
 @pytest.fixture
 async def ward(open_site: OpenSite, database_url: str) -> AsyncIterator[Ward]:
-    """Over the module's schema, without work of earlier tests to look at."""
-    sites = [await open_site(health_grace_seconds="0", heartbeat_persist_seconds="1") for _ in range(2)]
-    database = open_database(database_url)
-    ward = Ward((sites[0], sites[1]), database, database_url)
-    await ward.sql("UPDATE task_execution_lease SET deadline_at=NULL,stuck_at=NULL WHERE bucket>=0")
-    yield ward
-    await database.dispose()
+    """See ``open_ward``."""
+    async with open_ward(open_site, database_url) as ward:
+        yield ward
 
 
 async def test_h4_two_replicas_record_one_stale_and_one_back(ward: Ward) -> None:

@@ -16,12 +16,12 @@ from taskstatus_pb.v1 import common_pb2, heartbeat_service_pb2
 from scripts.stack.devkeys import DevKeys
 from taskstatus.adapters.mysql.engine import open_database
 from taskstatus.application.identity import Role
-from taskstatus.domain.ids import parse_execution_id, parse_task_id
+from taskstatus.domain.ids import parse_task_id
 from taskstatus.sdk import Connection, ExecutionContext, RetryPolicy, Worker
 from taskstatus.sdk.retry import Retrier
 from tests.integration.service.conftest import Site
 from tests.parity.forging import Forger
-from tests.support.clients import activate
+from tests.support.clients import activate, revoke
 from tests.support.databases import audit_of, count_rows
 from tests.unit.sdk.support import StepTiming
 
@@ -107,12 +107,7 @@ async def _bad_token(scene: Scene) -> list[dict[str, Any]]:
 
 async def _revoked(scene: Scene) -> list[dict[str, Any]]:
     context = await scene.running()
-    database = open_database(scene.database_url)
-    async with database.writer.connect() as connection:
-        await connection.exec_driver_sql(
-            "UPDATE task_step SET generation=2 WHERE execution_id=%s", (parse_execution_id(context.execution_id),)
-        )
-    await database.dispose()
+    await revoke(scene.site.coordinator, context.execution_id)
     return [beat_of(context)]
 
 

@@ -6,31 +6,13 @@ from uuid import uuid4
 
 import grpc
 import grpc.aio
-from sqlalchemy import create_engine
 from taskstatus_pb.v1 import bind_execution_service_pb2 as pb
 from taskstatus_pb.v1 import common_pb2, query_service_pb2
 
 from taskstatus.application.identity import Role
 from tests.integration.service.conftest import OpenWith, Site, activated
-from tests.support.clients import activate, new_task
+from tests.support.clients import activate, new_task, request_cancel, revoke
 from tests.support.streams import StreamClient, compact, progress, reasons_of
-
-
-def sql(url: str, statement: str, execution_id: str) -> None:
-    """Change the row of an execution's task or step behind the service's back, and say so as every writer does."""
-    raw = bytes.fromhex(execution_id.partition("_")[2])
-    engine = create_engine(url.replace("mysql://", "mysql+pymysql://"))
-    with engine.begin() as connection:
-        assert connection.exec_driver_sql(statement, (raw,)).rowcount == 1
-        connection.exec_driver_sql(RAISE_REVISION, (raw,))
-    engine.dispose()
-
-
-REVOKE = "UPDATE task_step SET generation=generation+1 WHERE execution_id=%s"
-RAISE_REVISION = (
-    "UPDATE task SET row_revision=row_revision+1 WHERE id=(SELECT task_id FROM task_step WHERE execution_id=%s)"
-)
-CANCEL = "UPDATE task SET cancel_requested=1 WHERE id=(SELECT task_id FROM task_step WHERE execution_id=%s)"
 
 
 async def test_t2_a_whole_run_by_stream_has_its_own_versions(site: Site) -> None:
@@ -121,12 +103,12 @@ async def test_t2_two_executions_interleave_each_in_its_own_order(site: Site) ->
     assert versions == [[2, 2], [3, 3], [4, 4]]
 
 
-async def test_r11_revocation_is_noticed_by_the_next_event(site: Site, database_url: str) -> None:
+async def test_r11_revocation_is_noticed_by_the_next_event(site: Site) -> None:
     context = await activated(site)
     async with StreamClient(site.worker) as stream:
         key = await stream.key_of(context)
         await stream.report(compact(key, common_pb2.STEP_STARTED, 1))
-        sql(database_url, REVOKE, context.execution_id)
+        await revoke(site.coordinator, context.execution_id)
         assert reasons_of(await stream.report(progress(key, 2, 5))) == ["TOKEN_REVOKED"]
         notice = await stream.notice(lambda notice: notice.reason == common_pb2.TOKEN_REVOKED)
         assert notice.stream_execution_key == key
@@ -149,14 +131,14 @@ async def test_r6_a_superseded_attempt_is_noticed_and_repeated_events_keep_their
         assert refused.error.reason == common_pb2.STALE_ATTEMPT
 
 
-async def test_t2_what_others_do_is_noticed_within_a_persist_period(open_with: OpenWith, database_url: str) -> None:
+async def test_t2_what_others_do_is_noticed_within_a_persist_period(open_with: OpenWith) -> None:
     site = await open_with(heartbeat_persist_seconds="1")
     cancelled, ended, revoked = [await activated(site) for _ in range(3)]
     async with StreamClient(site.worker) as stream:
         keys = [await stream.key_of(context) for context in (cancelled, ended, revoked)]
         await stream.report(*(compact(key, common_pb2.STEP_STARTED, 1) for key in keys))
-        sql(database_url, CANCEL, cancelled.execution_id)
-        sql(database_url, REVOKE, revoked.execution_id)
+        await request_cancel(site.owner, cancelled.task_id)
+        await revoke(site.coordinator, revoked.execution_id)
         await site.coordinator.report(event_type=common_pb2.TASK_COMPLETED, source_seq=1, task_id=ended.task_id)
         told = await stream.notice(lambda notice: notice.cancel_requested)
         assert (told.stream_execution_key, told.reason) == (keys[0], common_pb2.REASON_UNSPECIFIED)

@@ -27,7 +27,7 @@ GOOD = EventData("document.parse.v1", b"wire", value=VALUE)
 @pytest.fixture
 def defined(reporting: ReportingKit) -> ReportingKit:
     """A second attempt of the parse step, bound to a published definition and started."""
-    reporting.kit.definitions.definitions.append(an_operation())
+    reporting.kit.definitions.add(an_operation())
     reporting.bound = reporting.activate(attempt=2)
     reporting.report(reporting.by_handle(EventType.STEP_STARTED, 1))
     return reporting
@@ -111,7 +111,7 @@ def test_l5_generic_profile_takes_progress_data_only(reporting: ReportingKit) ->
 
 def test_l5_events_that_the_definition_does_not_allow_are_refused(reporting: ReportingKit) -> None:
     only_start = an_operation(events=frozenset({EventType.STEP_STARTED}))
-    reporting.kit.definitions.definitions.append(only_start)
+    reporting.kit.definitions.add(only_start)
     reporting.bound = reporting.activate(attempt=2)
 
     verdicts = reporting.report(
@@ -122,7 +122,7 @@ def test_l5_events_that_the_definition_does_not_allow_are_refused(reporting: Rep
 
 
 def test_l5_new_version_changes_nothing_for_a_bound_execution(defined: ReportingKit) -> None:
-    defined.kit.definitions.definitions.append(an_operation(version=2, schemas=()))
+    defined.kit.definitions.add(an_operation(version=2, schemas=()))
     assert reason_of(completed(defined, GOOD)) is None
 
 

@@ -149,7 +149,7 @@ class FakeTokens:
 
 def test_a1_session_subscribes_the_callers_own_channel_only(kit: Kit) -> None:
     tokens = FakeTokens()
-    session = Realtime(tokens, kit.queries, "ws://public").session(a_person("auth0|x"))
+    session = Realtime(tokens, kit.queries, kit.workflows, "ws://public").session(a_person("auth0|x"))
     assert (session.url, session.token, session.user_channel) == (
         "ws://public",
         "connection",
@@ -161,7 +161,7 @@ def test_a1_session_subscribes_the_callers_own_channel_only(kit: Kit) -> None:
 def test_a2_subscription_token_is_for_a_task_that_the_caller_may_see(kit: Kit) -> None:
     kit.put(a_task())
     tokens = FakeTokens()
-    realtime = Realtime(tokens, kit.queries, "ws://public")
+    realtime = Realtime(tokens, kit.queries, kit.workflows, "ws://public")
 
     token = drive(realtime.subscription(a_person(OWNER), TASK_ID.hex()))
 

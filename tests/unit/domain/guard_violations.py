@@ -17,6 +17,7 @@ from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import SeenEvent
 from taskstatus.domain.verdicts import no_op
 from tests.unit.factories import (
+    REVIEWED,
     START,
     a_digest,
     a_running_step,
@@ -182,6 +183,16 @@ FURTHER: Mapping[str, tuple[str, Reason, Violation]] = {
         "business status fits",
         Reason.BUSINESS_STATUS_NOT_REGISTERED,
         lambda j: _content(j, business_status="SUCCEEDED"),
+    ),
+    "generic status that the definition does not list": (
+        "business status fits",
+        Reason.BUSINESS_STATUS_NOT_REGISTERED,
+        lambda j: replace(_content(j, business_status="RETRY_WAIT"), statuses=REVIEWED),
+    ),
+    "status that may not follow the current one": (
+        "business status fits",
+        Reason.TRANSITION_NOT_ALLOWED,
+        lambda j: replace(_content(j, business_status="WAITING_REVIEW"), statuses=REVIEWED),
     ),
 }
 """Every other way to meet a guard: its name, the reason expected, and the violation."""

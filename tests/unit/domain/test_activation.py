@@ -283,9 +283,9 @@ def test_r4_parent_is_an_execution_of_this_run(kit: Kit) -> None:
 
 def test_l5_execution_is_bound_to_the_newest_definition_for_life(kit: Kit) -> None:
     kit.put(a_task(), a_step(activated=False))
-    kit.definitions.definitions.append(an_operation(version=1))
+    kit.definitions.add(an_operation(version=1))
     bound = activate(kit, an_activation()).binding
-    kit.definitions.definitions.append(an_operation(version=2))
+    kit.definitions.add(an_operation(version=2))
 
     assert (bound.definition_version, bound.definition_task_type) == (1, "*")
     assert activate(kit, an_activation()).binding == bound
@@ -300,7 +300,7 @@ def test_l5_operation_without_a_definition_runs_under_the_generic_profile(kit: K
 def test_r5_producer_that_the_definition_does_not_admit_is_refused(kit: Kit, make: Any) -> None:
     kit.put(a_task(), a_step(activated=False))
     for operation in ("DOCUMENT.PARSE", "SEARCH.WEB"):
-        kit.definitions.definitions.append(an_operation(operation, producers=("other-*",)))
+        kit.definitions.add(an_operation(operation, producers=("other-*",)))
     assert refusal(kit, make()) is Reason.PRODUCER_MISMATCH
 
 
@@ -326,6 +326,6 @@ def test_l5_dynamic_step_without_a_policy_takes_its_operations(
     kit: Kit, named: FailurePolicy | None, expected: FailurePolicy
 ) -> None:
     kit.put(a_task())
-    kit.definitions.definitions.append(an_operation("SEARCH.WEB", failure_policy=FailurePolicy.WAIT_FOR_USER))
+    kit.definitions.add(an_operation("SEARCH.WEB", failure_policy=FailurePolicy.WAIT_FOR_USER))
     activate(kit, a_registration(failure_policy=named))
     assert kit.step("dyn_search").definition.failure_policy is expected

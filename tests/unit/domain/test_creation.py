@@ -74,6 +74,7 @@ def test_r1_everything_of_a_workflow_is_written_at_once(kit: Kit) -> None:
         Projection.USER_SUMMARY,
         Projection.USER_SUMMARY,
         Projection.WORKFLOW_SUMMARY,
+        Projection.WORKFLOW_SUMMARY,
     ]
     assert kit.wake_up.hints == 1
 
@@ -252,7 +253,7 @@ def test_p1_grantee_whose_channel_would_be_too_long_is_refused(kit: Kit) -> None
 def test_l5_step_without_a_policy_takes_its_operations(
     kit: Kit, named: FailurePolicy | None, published: FailurePolicy | None, expected: FailurePolicy
 ) -> None:
-    kit.definitions.definitions.append(an_operation(failure_policy=published))
+    kit.definitions.add(an_operation(failure_policy=published))
     first = a_task_spec(steps=(a_step_spec(failure_policy=named),))
     workflow = create(kit, a_workflow_command(first)).workflow
     add(kit, a_task_command(workflow.workflow_id, replace(first, client_task_key="task-2")))

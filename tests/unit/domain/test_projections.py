@@ -24,8 +24,21 @@ from taskstatus.domain.projections import (
     task_durations,
     timeline_event,
 )
-from taskstatus.domain.records import Audience, OutboxKind, OutboxRecord, Projection, TaskView
+from taskstatus.domain.records import (
+    RUNS_SHOWN,
+    Audience,
+    OutboxKind,
+    OutboxRecord,
+    Projection,
+    RunOutcome,
+    RunRecord,
+    RunView,
+    TaskView,
+)
+from taskstatus.domain.registration_terms import FixedLabels, RegistrationTerms
+from taskstatus.domain.state import TaskFailure
 from tests.unit.factories import (
+    BUCKET,
     START,
     TASK_ID,
     WORKFLOW_ID,
@@ -117,7 +130,7 @@ def test_p5_summary_fields(kit: Kit) -> None:
     assert set(summary) == {
         *("id", "version", "title", "taskType", "productId", "priority", "lifecycleStatus", "businessStatus", "health"),
         *("progressPercent", "cancelRequested", "failedStepId", "createdAt", "startedAt", "finishedAt", "elapsedMs"),
-        *("totalDurationMs", "asOf", "summaryData"),
+        *("totalDurationMs", "asOf", "summaryData", "statusDefinitionVersion"),
     }
     assert (summary["version"], summary["progressPercent"], summary["health"]) == ("7", 25.0, "HEALTHY")
 
@@ -176,13 +189,71 @@ def test_q2_durations_are_of_one_clock_and_never_negative() -> None:
         finished_at=START.replace(second=9),
         duration_ms=6_900,
     )
-    assert task_durations(task, START) == {
+    assert task_durations(TaskView(task, (), START)) == {
         "queueDurationMs": 2000,
         "runDurationMs": 6900,
         "totalDurationMs": 9000,
         "elapsedMs": None,
     }
     assert elapsed_ms(START.replace(second=1), RUNNING, START) == 0
+
+
+def a_run(number: int, opened: int, outcome: RunOutcome | None = None, **changes: Any) -> RunView:
+    """A run that was opened so many seconds after START."""
+    return RunView(RunRecord(TASK_ID, BUCKET, number, "", 4, START.replace(second=opened), **changes), outcome)
+
+
+def test_q2_rerun_queues_from_its_opening_and_the_total_goes_on_from_creation() -> None:
+    failed = RunOutcome(Lifecycle.FAILED, "FAILED", 0, None, START, START.replace(second=9), 8_000, None)
+    rerun = {"attempt": 2, "created_at": START, "started_at": START.replace(second=24)}
+    runs = (a_run(1, 0, failed), a_run(2, 20, reason="once more"))
+    running = TaskView(a_task_in(RUNNING, **rerun), (), START.replace(second=30), runs=runs)
+    ended = replace(running, task=a_task_in(Lifecycle.SUCCEEDED, **rerun, finished_at=START.replace(second=50)))
+
+    assert task_durations(running) == {
+        "queueDurationMs": 4_000,
+        "runDurationMs": None,
+        "totalDurationMs": None,
+        "elapsedMs": 6_000,
+    }
+    assert task_durations(ended)["totalDurationMs"] == 50_000
+
+
+def test_r7_earlier_runs_are_shown_as_they_ended_and_the_current_one_as_the_task_stands() -> None:
+    failure = TaskFailure("E1", "Broken", "INPUT", True, "02_parse")
+    failed = RunOutcome(Lifecycle.FAILED, "FAILED", 20_000, failure, START, START.replace(second=9), 8_000, None)
+    task = a_task_in(RUNNING, attempt=2, weight_total=4, progress_points=10_000, started_at=START.replace(second=21))
+    runs = (a_run(1, 0, failed), a_run(2, 20, replace(failed, lifecycle=Lifecycle.CANCELLED), reason="once more"))
+
+    shown: Any = render_detail(TaskView(task, (), START, runs=runs))["state"]
+
+    first, second = shown["runs"]
+    assert (first["lifecycleStatus"], first["failure"]["code"], first["progressPercent"]) == ("FAILED", "E1", 50.0)
+    assert (first["runDurationMs"], first["reason"]) == (8_000, "")
+    assert (second["lifecycleStatus"], second["progressPercent"], second["reason"]) == ("RUNNING", 25.0, "once more")
+    assert "failure" not in second
+
+
+def test_p5_detail_holds_the_last_runs_only() -> None:
+    outcome = RunOutcome(Lifecycle.FAILED, "FAILED", 0, None, START, START, None, None)
+    runs = tuple(a_run(number, 0, outcome) for number in range(1, 2 * RUNS_SHOWN))
+    task = a_task_in(Lifecycle.FAILED, attempt=2 * RUNS_SHOWN - 1)
+
+    shown: Any = render_detail(TaskView(task, (), START, runs=runs))["state"]
+
+    assert [run["taskAttempt"] for run in shown["runs"]] == list(range(RUNS_SHOWN, 2 * RUNS_SHOWN))
+
+
+def test_p2_who_pays_and_how_long_it_is_kept_is_in_no_message(kit: Kit) -> None:
+    labels = FixedLabels(f"{SECRET}-billing", f"{SECRET}-retention", "CONFIDENTIAL")
+    kit.put(a_task(terms=RegistrationTerms(labels=labels)), a_running_step())
+    kit.report(step_event(EventType.STEP_PROGRESS, 2, of=a_running_step(), progress=progress(10)))
+    view = drive(kit.reader.task_views([TASK_ID], with_trigger=True))[TASK_ID]
+
+    shown = [orjson.dumps(render_detail(view)), *(row.payload or b"" for row in kit.tables.outbox.values())]
+
+    assert b"CONFIDENTIAL" in shown[0]
+    assert all(SECRET.encode() not in message for message in shown)
 
 
 def test_p5_attempts_are_shown_by_order_id_and_attempt() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
 
 from gateway_rest.paths import parse_template
 from gateway_rest.routes import Binding, RouteTable, load_bindings, stub_files
@@ -19,6 +20,23 @@ PROMISED = {
     ("POST", "/internal/v1/tasks/{task_id}/steps/{step_id}:activate", "RegisterService/ActivateStep"),
     ("POST", "/internal/v1/tasks/{task_id}/executions:register", "RegisterService/RegisterExecution"),
     ("POST", "/internal/v1/executions/{execution_id}:renew", "RegisterService/RenewExecution"),
+    ("POST", "/internal/v1/executions/{execution_id}:revoke", "RegisterService/RevokeExecution"),
+    ("PATCH", "/internal/v1/tasks/{task_id}/classification", "RegisterService/ClassifyTask"),
+    ("PATCH", "/internal/v1/tasks/{task_id}/metadata", "RegisterService/UpdateTaskMetadata"),
+    ("POST", "/internal/v1/tasks/{task_id}/external-refs", "RegisterService/AttachExternalRef"),
+    ("POST", "/internal/v1/tasks/{task_id}:cancel", "RegisterService/RequestCancel"),
+    ("POST", "/api/v1/tasks/{task_id}:cancel", "RegisterService/RequestCancel"),
+    ("POST", "/internal/v1/tasks/{task_id}:rerun", "RegisterService/RerunTask"),
+    ("POST", "/api/v1/tasks/{task_id}:rerun", "RegisterService/RerunTask"),
+    ("POST", "/api/v1/task/{task_id}/replay", "RegisterService/RerunTask"),
+    ("PATCH", "/internal/v1/workflows/{workflow_id}", "RegisterService/UpdateWorkflow"),
+    ("POST", "/api/v1/tasks/status:batchGet", "QueryService/BatchGetTaskStatus"),
+    ("GET", "/api/v1/me/tasks", "QueryService/ListMyTasks"),
+    ("GET", "/api/v1/workflows/{workflow_id}", "QueryService/GetWorkflow"),
+    ("GET", "/api/v1/workflows/{workflow_id}/tasks", "QueryService/ListWorkflowTasks"),
+    ("GET", "/api/v1/external-refs/{ref_type}/{ref_value}", "QueryService/LookupExternalRef"),
+    ("GET", "/internal/v1/events/{event_id}", "QueryService/LookupEvent"),
+    ("GET", "/internal/v1/traces/{trace_id}", "QueryService/ListTraceEvents"),
     ("POST", "/internal/v1/task-events", "ReportService/ReportEvent"),
     ("POST", "/internal/v1/tasks/{task_id}/events", "ReportService/ReportEvent"),
     ("POST", "/internal/v1/task-events:batch", "ReportService/BatchReportEvents"),
@@ -35,10 +53,18 @@ def _id(binding: Binding) -> str:
     return f"{binding.http_method} {binding.template.text}"
 
 
+NUMBER = 7
+
+
+def _value(field: FieldDescriptor) -> str | int:
+    """A value for a field of a path."""
+    return f"{field.name}-1" if field.type == FieldDescriptor.TYPE_STRING else NUMBER
+
+
 def _path(binding: Binding) -> str:
     path = binding.template.text
-    for variable in binding.template.variables:
-        path = path.replace("{" + variable + "}", f"{variable}-1")
+    for variable, chain in zip(binding.template.variables, binding.path_fields, strict=True):
+        path = path.replace("{" + variable + "}", str(_value(chain[-1])))
     return path
 
 
@@ -58,7 +84,7 @@ def test_t3_route_reaches_its_method_with_its_path_fields(binding: Binding) -> N
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     assert [method for method, _, _ in dispatch.calls] == [binding.method]
-    expected = {chain[-1].name: f"{chain[-1].name}-1" for chain in binding.path_fields}
+    expected = {chain[-1].name: _value(chain[-1]) for chain in binding.path_fields}
     assert json_format.MessageToDict(dispatch.request, preserving_proto_field_name=True) == expected
 
 

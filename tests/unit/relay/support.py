@@ -259,6 +259,7 @@ class FakeReader:
 
     views: dict[TaskId, TaskView] = field(default_factory=dict)
     grants: dict[TaskId, tuple[Grant, ...]] = field(default_factory=dict)
+    viewers: dict[WorkflowId, tuple[Grant, ...]] = field(default_factory=dict)
     unreadable: frozenset[TaskId] = frozenset()
     error: Exception | None = None
     calls: list[str] = field(default_factory=list)
@@ -277,6 +278,11 @@ class FakeReader:
         """See ``RenderReader``."""
         self.calls.append("grants")
         return {one: self.grants[one] for one in task_ids if one in self.grants}
+
+    async def workflow_grants(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, tuple[Grant, ...]]:
+        """See ``RenderReader``."""
+        self.calls.append("workflow grants")
+        return {one: self.viewers[one] for one in workflow_ids if one in self.viewers}
 
 
 class FakeWakeUp:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
+import orjson
 import pytest
 
 from relay.publisher import Permanent, Publication, Retryable
 from relay.rendering import BatchRenderer, Message
+from relay.rows import ClaimedRow
 from taskstatus.application.ports_store import StoreUnavailableError
-from taskstatus.domain.ids import format_task_id, format_workflow_id
+from taskstatus.domain.ids import WorkflowId, format_task_id, format_workflow_id
+from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.projections import render_detail
-from taskstatus.domain.records import AggregateType, Audience, OutboxKind, Projection
+from taskstatus.domain.records import AggregateType, Audience, OutboxKind, Projection, RunOutcome, RunRecord, RunView
 from taskstatus.domain.state import Grant
+from tests.unit.factories import a_step
 
 from .support import FakeReader, detail_row, plain_detail, summary_row, task_id, task_view
 
 OWNER_CHANNEL = "task_user:acme/auth0%7Cada"
+ENDED = RunOutcome(Lifecycle.FAILED, "FAILED", 0, None, None, None, None, None)
 
 
 def renderer(reader: FakeReader | None = None, *, payload_max_bytes: int = 256 * 1024) -> BatchRenderer:
@@ -61,14 +68,42 @@ async def test_p1_shared_summaries_go_to_the_owner_and_to_each_user_once_with_on
     assert reader.calls == ["grants"]
 
 
-async def test_p1_workflow_summaries_go_to_the_owner_and_to_the_workflow() -> None:
-    row = summary_row(1, aggregate_type=AggregateType.WORKFLOW, projection=Projection.WORKFLOW_SUMMARY)
+def workflow_row(number: int, **changes: object) -> ClaimedRow:
+    """A WORKFLOW_SUMMARY row of a workflow's version, for its owner unless told otherwise."""
+    of_workflow = {"aggregate_type": AggregateType.WORKFLOW, "projection": Projection.WORKFLOW_SUMMARY}
+    return summary_row(number, **of_workflow, **changes)
 
-    rendering = await renderer().render([row])
 
-    workflow = f"workflow_summary:acme/{format_workflow_id(row.aggregate_id)}"
-    assert rendering.messages[0].publication.channels == (OWNER_CHANNEL, workflow)
+async def test_p1_the_whole_workflow_goes_to_its_owner_alone() -> None:
+    reader = FakeReader()
+    row = workflow_row(1)
+
+    rendering = await renderer(reader).render([row])
+
+    assert rendering.messages[0].publication.channels == (OWNER_CHANNEL,)
     assert rendering.messages[0].publication.idempotency_key.startswith("PUBLISH:WORKFLOW_SUMMARY:")
+    assert reader.calls == []
+
+
+async def test_p4_the_common_cut_goes_to_the_workflow_and_to_grantees_but_never_to_the_owner() -> None:
+    grants = (Grant("USER", "bob", "VIEW"), Grant("USER", "auth0|ada", "VIEW"), Grant("PROJECT", "p1", "VIEW"))
+    rows = [workflow_row(number, audience=Audience.VIEWERS) for number in (1, 2)]
+    reader = FakeReader(viewers={WorkflowId(rows[0].aggregate_id): grants})
+
+    rendering = await renderer(reader).render(rows)
+
+    first, second = (f"workflow_summary:acme/{format_workflow_id(row.aggregate_id)}" for row in rows)
+    channels = [message.publication.channels for message in rendering.messages]
+    assert channels == [(first, "task_user:acme/bob"), (second,)]
+    assert reader.calls == ["workflow grants"]
+
+
+async def test_o2_a_workflow_row_for_an_unknown_audience_is_permanent() -> None:
+    odd = workflow_row(1, audience=Audience.USERS)
+
+    rendering = await renderer().render([odd])
+
+    assert rendering.failed == [(odd, Permanent("no rule for audience USERS"))]
 
 
 async def test_o6_a_task_is_rendered_once_at_the_version_that_was_read() -> None:
@@ -157,6 +192,41 @@ async def test_o2_a_message_over_the_limit_is_permanent_with_its_cause() -> None
         "the message has 23 bytes, at most 10 are allowed",
         "the message has 40 bytes, at most 10 are allowed",
     ]
+
+
+async def test_p5_detail_of_a_very_large_task_is_without_its_earlier_runs() -> None:
+    view = task_view(1, 1)
+    runs = tuple(RunView(RunRecord(task_id(1), 0, number, "", 1, view.as_of, "again"), ENDED) for number in (1, 2, 3))
+    view = replace(view, task=replace(view.task, attempt=3), runs=runs)
+    whole, least = (len(orjson.dumps(render_detail(replace(view, runs=kept)))) for kept in (runs, runs[-1:]))
+
+    async def shown_runs(limit: int) -> list[int]:
+        reader = FakeReader(views={task_id(1): view})
+        rendering = await BatchRenderer(reader, render_detail, "7", payload_max_bytes=limit).render(
+            [detail_row(1, 1, task=1)]
+        )
+        messages = [json.loads(message.publication.data) for message in rendering.messages]
+        return [run["taskAttempt"] for message in messages for run in message["state"]["runs"]]
+
+    assert [await shown_runs(limit) for limit in (whole, whole - 1, least, least - 1)] == [[1, 2, 3], [3], [3], []]
+
+
+async def test_p5_detail_of_a_task_too_large_for_its_steps_says_so() -> None:
+    view = task_view(1, 1)
+    view = replace(view, steps=tuple(a_step(step_id=f"{number:03d}", display_name="x" * 200) for number in range(50)))
+    small = len(orjson.dumps({**render_detail(replace(view, steps=())), "stepsOmitted": True}))
+    reader = FakeReader(views={task_id(1): view})
+
+    async def rendered(limit: int) -> list[dict[str, Any]]:
+        rows = [detail_row(1, 1, task=1)]
+        rendering = await BatchRenderer(reader, render_detail, "7", payload_max_bytes=limit).render(rows)
+        return [json.loads(message.publication.data) for message in rendering.messages]
+
+    whole = len(orjson.dumps(render_detail(view)))
+    assert [len(message["state"]["steps"]) for message in await rendered(whole)] == [50]
+    (cut,) = await rendered(whole - 1)
+    assert (cut["stepsOmitted"], cut["state"]["steps"], cut["taskVersion"]) == (True, [], "1")
+    assert await rendered(small - 1) == []
 
 
 async def test_o2_a_task_whose_rows_cannot_be_read_stands_alone() -> None:

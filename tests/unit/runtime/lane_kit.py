@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from taskstatus.application.call_group import CallGroup
+from taskstatus.application.ports_definitions import StatusDefinitions
 from taskstatus.application.ports_store import TransactionAttempt, WriteTransaction
 from taskstatus.domain.commands import TaskEventCommand
 from taskstatus.domain.events import EventType
@@ -61,11 +62,12 @@ class TwoShards:
 class LaneKit:
     """One lane (unless told otherwise) over the in-memory store, with tasks of one step each."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, definitions: StatusDefinitions | None = None, **config: Any) -> None:
         self.kit = Kit()
         self.gate = GatedStore(self.kit.store)
         self.lanes = Lanes(
             self.gate,
+            definitions or self.kit.definitions,
             TwoShards(),
             self.kit.clock,
             self.kit.tools,

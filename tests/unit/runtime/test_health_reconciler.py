@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from taskstatus.adapters.memory.health import MemoryStuckWork
-from taskstatus.adapters.memory.renewal import MemoryRenewal
-from taskstatus.application.ports_health import HealthCandidate, StuckCause
+from taskstatus.application.ports_health import HealthCandidate, StuckCause, WorkerProbe
+from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.domain.health_changes import HealthSign
 from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import StepState
-from taskstatus.runtime.health_reconciler import HealthReconciler, ReconcilerConfig, SecondCheck
+from taskstatus.runtime.health_reconciler import HealthReconciler, ReconcilerConfig
 from tests.unit.factories import EXECUTION_ID, a_step, an_id
 from tests.unit.health_kit import HealthKit, until
 from tests.unit.service_kit import CountingRandomness
@@ -31,7 +31,7 @@ def many(count: int) -> list[StepState]:
 class Watch:
     """A reconciler over a health kit; the clocks move together."""
 
-    def __init__(self, *steps: StepState, second_check: SecondCheck | None = None, **config: float) -> None:
+    def __init__(self, *steps: StepState, probe: WorkerProbe | None = None, **config: float) -> None:
         self.kit = HealthKit(*steps)
         self.observer = self.kit.health_observer
         self.reconciler = HealthReconciler(
@@ -42,7 +42,7 @@ class Watch:
             CountingRandomness(),
             self.observer,
             ReconcilerConfig(**config),  # type: ignore[arg-type]
-            second_check,
+            probe,
         )
 
     async def rounds_for(self, seconds: int) -> None:
@@ -246,49 +246,91 @@ class Probe:
         return self.living
 
 
-async def test_h6_worker_found_alive_by_the_second_check_is_renewed_and_not_stale() -> None:
-    probe, renewal = Probe(living={EXECUTION_ID}), MemoryRenewal()
-    watch = Watch(grace_seconds=0, second_check=SecondCheck(probe, renewal))
+async def test_h6_worker_found_alive_by_the_second_check_is_not_stale() -> None:
+    watch = Watch(grace_seconds=0, probe=Probe(living={EXECUTION_ID}))
     watch.kit.wait(61)
 
     assert await watch.reconciler.run_once() == 0
 
     assert watch.stale == 0
-    assert renewal.renewed == {EXECUTION_ID: watch.kit.clock.monotonic}
+    assert watch.observer.probed == [(1, 0)]
 
 
 async def test_h6_only_silence_is_asked_about() -> None:
     probe = Probe()
-    watch = Watch(grace_seconds=0, second_check=SecondCheck(probe, MemoryRenewal()))
+    watch = Watch(grace_seconds=0, probe=probe)
     watch.kit.wait(61)
     await watch.reconciler.run_once()
-    watch.kit.wait(301)
+    watch.kit.wait(295)
+    await watch.reconciler.run_once()
+    watch.kit.wait(6)
     await watch.reconciler.run_once()
     assert watch.observer.accepted == {SILENT: 1, LOST: 1}
     assert probe.asked == [EXECUTION_ID]
 
 
-async def test_h6_answer_about_somebody_else_renews_nobody() -> None:
-    probe, renewal = Probe(living={ExecutionId(an_id(77))}), MemoryRenewal()
-    watch = Watch(grace_seconds=0, second_check=SecondCheck(probe, renewal))
+async def test_h6_answer_about_somebody_else_keeps_nobody_from_being_stale() -> None:
+    watch = Watch(grace_seconds=0, probe=Probe(living={ExecutionId(an_id(77))}))
     watch.kit.wait(61)
     await watch.reconciler.run_once()
-    assert (watch.stale, renewal.renewed) == (1, {})
+    assert (watch.stale, watch.observer.probed) == (1, [(0, 1)])
 
 
 @pytest.mark.parametrize("probe", [Probe(fails=True), Probe(hangs=True)], ids=["fails", "hangs"])
 async def test_h6_second_check_without_an_answer_keeps_no_silence_from_being_told(probe: Probe) -> None:
-    watch = Watch(grace_seconds=0, probe_seconds=0.01, second_check=SecondCheck(probe, MemoryRenewal()))
+    watch = Watch(grace_seconds=0, probe_seconds=0.01, probe=probe)
     watch.kit.wait(61)
     assert await watch.reconciler.run_once() == 1
 
 
 async def test_h6_worker_in_the_grace_is_not_asked() -> None:
     probe = Probe()
-    watch = Watch(second_check=SecondCheck(probe, MemoryRenewal()))
+    watch = Watch(probe=probe)
     watch.kit.wait(61)
     await watch.reconciler.run_once()
     assert probe.asked == []
+
+
+async def test_h6_worker_is_asked_ahead_of_its_deadline_and_not_before_long_silence() -> None:
+    probe = Probe()
+    watch = Watch(grace_seconds=0, probe=probe)
+    watch.kit.wait(49)
+    await watch.reconciler.run_once()
+    assert probe.asked == []
+    watch.kit.wait(2)
+    await watch.reconciler.run_once()
+    assert (probe.asked, watch.stale) == ([EXECUTION_ID], 0)
+
+
+async def test_h6_worker_of_a_short_timeout_is_asked_in_its_last_quarter_only() -> None:
+    probe = Probe()
+    watch = Watch(a_step(heartbeat_timeout_seconds=20), grace_seconds=0, probe=probe)
+    watch.kit.wait(14)
+    await watch.reconciler.run_once()
+    assert probe.asked == []
+    watch.kit.wait(2)
+    await watch.reconciler.run_once()
+    assert probe.asked == [EXECUTION_ID]
+
+
+async def test_h6_asking_ahead_is_bounded_and_goes_on_behind_it() -> None:
+    probe = Probe()
+    watch = Watch(*many(5), grace_seconds=0, ask_ahead_batch=2, probe=probe)
+    watch.kit.wait(51)
+    for _ in range(3):
+        await watch.reconciler.run_once()
+    assert sorted(probe.asked) == [ExecutionId(an_id(700 + n)) for n in range(5)]
+
+
+async def test_h6_store_that_cannot_tell_who_is_near_keeps_no_silence_from_being_told() -> None:
+    watch = Watch(grace_seconds=0, probe=Probe())
+    watch.kit.wait(61)
+
+    async def unavailable(*_: object) -> Sequence[HealthCandidate]:
+        raise StoreUnavailableError("gone between two reads")
+
+    watch.kit.overdue_leases.nearly = unavailable  # type: ignore[method-assign]
+    assert await watch.reconciler.run_once() == 1
 
 
 async def test_h8_stuck_work_is_counted_by_cause() -> None:
@@ -342,6 +384,7 @@ async def test_n1_fault_in_a_round_does_not_end_the_loop(trusting: Watch, caplog
     "config",
     [
         {"batch": 0},
+        {"ask_ahead_batch": 0},
         {"grace_seconds": -1.0},
         {"idle_pause_seconds": 0.0},
         {"probe_seconds": 0.0},

@@ -83,7 +83,9 @@ async def bench(kit: Kit) -> Bench:
     kit.put(a_task(), step)
 
     def committer() -> BatchCommit:
-        return BatchCommit(store, kit.clock, kit.tools, kit.observer, kit.oldest_accepted, cached_tasks=10)
+        return BatchCommit(
+            store, kit.definitions, kit.clock, kit.tools, kit.observer, kit.oldest_accepted, cached_tasks=10
+        )
 
     made = Bench(kit, store, step, committer(), committer())
     await made.report(step_event(STARTED, 1, of=step, event_id="start"))

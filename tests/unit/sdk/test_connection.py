@@ -26,7 +26,7 @@ from taskstatus.sdk import (
 )
 from taskstatus.sdk.errors import from_item
 from taskstatus.sdk.testing import FakeTaskStatus
-from taskstatus.sdk.testing_errors import status_code
+from taskstatus.sdk.testing.errors import status_code
 
 from .support import QuickTiming
 
@@ -209,7 +209,7 @@ def test_a_policy_that_cannot_work_is_refused(figures: dict[str, float]) -> None
 def test_the_sdk_imports_stubs_grpc_and_the_standard_library_alone() -> None:
     allowed = {*sys.stdlib_module_names, "grpc", "grpc_status", "google", "taskstatus_pb"}
     found = set()
-    for file in SDK.glob("*.py"):
+    for file in SDK.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
                 found |= {alias.name for alias in node.names}

@@ -8,6 +8,7 @@ from taskstatus.sdk import (
     ConflictError,
     Connection,
     Coordinator,
+    DynamicStep,
     FailurePolicy,
     Grant,
     NotFoundError,
@@ -85,11 +86,13 @@ async def test_r4_a_dynamic_execution_is_registered_and_worked_on(
     parent = await activated(coordinator)
     context = await coordinator.register(
         parent.task_id,
-        "page-7",
-        operation_code="SEARCH.INDEX",
-        producer_id=PARSER,
+        DynamicStep(
+            client_step_key="page-7",
+            operation_code="SEARCH.INDEX",
+            producer_id=PARSER,
+            failure_policy=FailurePolicy.CONTINUE_WITH_WARNING,
+        ),
         parent_execution_id=parent.execution_id,
-        failure_policy=FailurePolicy.CONTINUE_WITH_WARNING,
     )
 
     async with worker.execution(context):

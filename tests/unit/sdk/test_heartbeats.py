@@ -101,11 +101,11 @@ async def test_h6_answers_say_how_often_to_beat(
 
 
 async def test_h3_cancel_request_reaches_the_work_by_a_beat(
-    fake: FakeTaskStatus, beating_worker: Worker, context: ExecutionContext, time: StepTiming
+    beating_worker: Worker, context: ExecutionContext, coordinator: Coordinator, time: StepTiming
 ) -> None:
     async with beating_worker.execution(context) as execution:
         assert not execution.cancel_requested
-        fake.state.task(context.task_id).cancel_requested = True
+        await coordinator.request_cancel(context.task_id)
         await time.next_beat()
         assert execution.cancel_requested
 
@@ -125,7 +125,7 @@ async def test_h3_superseded_execution_is_over_and_beats_no_more(
 @pytest.mark.parametrize(
     ("change", "over"),
     [
-        ({"revoked": True}, "TOKEN_REVOKED"),
+        ({"generation": 2}, "TOKEN_REVOKED"),
         ({"superseded": True}, "STALE_ATTEMPT"),
         ({"lifecycle": "FAILED"}, "TERMINAL"),
     ],

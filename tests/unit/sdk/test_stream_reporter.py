@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ from taskstatus_pb.v1 import common_pb2
 from taskstatus.sdk import (
     Connection,
     Coordinator,
+    DynamicPolicy,
+    DynamicStep,
     ExecutionContext,
     InvalidArgumentError,
     PreconditionFailedError,
@@ -28,7 +30,7 @@ from taskstatus.sdk import (
 from taskstatus.sdk.stream_beats import TICK_SECONDS
 from taskstatus.sdk.testing import FakeTaskStatus
 
-from .support import PARSER, STEP, QuickTiming, activated
+from .support import PARSER, STEP, QuickTiming, activated, parse_task
 
 WAIT_SECONDS = 20.0
 
@@ -254,6 +256,43 @@ async def test_t2_notices_tell_of_cancellation_and_of_the_end(
     assert not execution.beats
 
 
+async def test_l1_a_cancel_request_reaches_a_stream_unasked_and_is_confirmed_on_it(
+    fake: FakeTaskStatus, coordinator: Coordinator, stream: StreamReporter
+) -> None:
+    context = await activated(coordinator)
+    async with stream.execution(context) as execution:
+        await coordinator.request_cancel(context.task_id, "wrong file")
+        await until(lambda: execution.cancel_requested)
+        answer = await execution.cancelled()
+    assert (answer.accepted, answer.cancel_requested) == (True, True)
+    assert fake.reported(context.task_id) == ["STEP_STARTED", "STEP_CANCELLED"]
+    assert list(stream.executions) == []
+
+
+async def test_r4_an_execution_on_a_stream_registers_children_too(
+    coordinator: Coordinator, stream: StreamReporter
+) -> None:
+    task = replace(parse_task(), dynamic=DynamicPolicy(parent_operations=["DOCUMENT.PARSE"]))
+    workflow = await coordinator.create_workflow("agent", owner_id="u-88", title="Agent", tasks=[task])
+    context = await coordinator.activate(workflow.tasks[0].task_id, STEP)
+    found = DynamicStep(client_step_key="a", operation_code="SEARCH.WEB", producer_id=PARSER)
+    async with stream.execution(context) as parent, stream.execution(await parent.register_child(found)) as child:
+        assert child.context.step_id == "dyn_a"
+    assert child.last_answer is not None
+    assert child.last_answer.accepted
+
+
+async def test_r11_a_revocation_stops_an_execution_on_its_stream(
+    coordinator: Coordinator, stream: StreamReporter
+) -> None:
+    execution = await stream.bind(await activated(coordinator))
+    await execution.started()
+    await coordinator.revoke(execution.context.execution_id, "leaked")
+    async with asyncio.timeout(WAIT_SECONDS):
+        await execution.stopped.wait()
+    assert execution.stop_reason == "TOKEN_REVOKED"
+
+
 async def test_r6_an_execution_that_is_over_cannot_be_bound(
     fake: FakeTaskStatus, coordinator: Coordinator, stream: StreamReporter
 ) -> None:
@@ -282,6 +321,34 @@ async def test_h3_running_executions_beat_at_their_interval_in_one_frame(
     assert len(second) == 2
     frames = [frame for frame in fake.streams.seen if frame.HasField("heartbeat")]
     assert [len(frame.heartbeat.beats) for frame in frames] == [2, 2]
+
+
+async def test_h6_asked_for_a_beat_it_beats_at_once_for_those_asked_about(
+    fake: FakeTaskStatus, coordinator: Coordinator, stream: StreamReporter, time: TickedTiming
+) -> None:
+    executions = await asyncio.gather(*map(stream.bind, await many(coordinator, 3)))
+    await asyncio.gather(*(execution.started() for execution in executions[:2]))
+    time.pass_time(1)
+    await until(lambda: len(fake.streams.beats) == 2)
+    asked = executions[0]
+
+    await fake.streams.notify(asked.context.execution_id, beat_now=True)
+
+    await until(lambda: len(fake.streams.beats) == 3)
+    before, after = (beat for beat in fake.streams.beats if beat.stream_execution_key == asked.key)
+    assert after.heartbeat_seq > before.heartbeat_seq
+    assert asked.next_beat_at == time.quick.seconds + asked.interval_seconds
+
+
+async def test_h6_asked_about_work_that_does_not_run_it_stays_silent(
+    fake: FakeTaskStatus, coordinator: Coordinator, stream: StreamReporter
+) -> None:
+    waiting, running = await asyncio.gather(*map(stream.bind, await many(coordinator, 2)))
+    await running.started()
+    await fake.streams.notify(waiting.context.execution_id, beat_now=True)
+    await fake.streams.notify(running.context.execution_id, beat_now=True)
+    await until(lambda: fake.streams.beats)
+    assert {beat.stream_execution_key for beat in fake.streams.beats} == {running.key}
 
 
 async def test_w1_a_restarted_worker_goes_on_in_its_sequence(

@@ -329,7 +329,7 @@ async def test_r11_a_context_without_handle_gets_one(
 
 async def test_r11_a_revoked_execution_stops(fake: FakeTaskStatus, coordinator: Coordinator, worker: Worker) -> None:
     context = await activated(coordinator)
-    fake.state.task(context.task_id).current(context.step_id).revoked = True
+    fake.state.task(context.task_id).current(context.step_id).revoke()
 
     with pytest.raises(UnauthenticatedError, match="TOKEN_REVOKED"):
         await worker.bind(context)
@@ -341,6 +341,32 @@ async def test_e7_a_cancel_request_reaches_the_worker(
     context = await activated(coordinator)
     async with worker.execution(context) as execution:
         assert not execution.cancel_requested
-        fake.state.task(context.task_id).cancel_requested = True
+        await coordinator.request_cancel(context.task_id)
         await execution.progress(1, 3)
         assert execution.cancel_requested
+
+
+async def test_e7_an_older_answer_does_not_take_a_cancel_request_back(
+    fake: FakeTaskStatus, coordinator: Coordinator, worker: Worker
+) -> None:
+    context = await activated(coordinator)
+    async with worker.execution(context) as execution:
+        await execution.progress(1, 3)
+        await coordinator.request_cancel(context.task_id)
+        await execution.progress(2, 3)
+        fake.state.task(context.task_id).cancel_requested = False
+        answer = await execution.progress(3, 3)
+        assert answer is not None
+        assert (answer.cancel_requested, execution.cancel_requested) == (False, True)
+
+
+async def test_l1_a_worker_that_stops_as_asked_gives_the_evidence(
+    fake: FakeTaskStatus, coordinator: Coordinator, worker: Worker
+) -> None:
+    context = await activated(coordinator)
+    async with worker.execution(context) as execution:
+        await coordinator.request_cancel(context.task_id)
+        answer = await execution.cancelled()
+    assert (answer.accepted, answer.lifecycle_status) == (True, "CANCELLING")
+    assert fake.reported(context.task_id) == ["STEP_STARTED", "STEP_CANCELLED"]
+    assert fake.lifecycle(context.task_id, context.step_id) == "CANCELLED"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import uuid4
@@ -43,6 +44,7 @@ class FakeBeats:
     binder: FakeBinder
     standing: ExecutionStanding
     on_standing: Callable[[ExecutionStanding], None]
+    on_asked: Callable[[], None] | None = None
     taken: list[int] = field(default_factory=list)
     is_closed: bool = False
 
@@ -68,11 +70,16 @@ class FakeBinder:
     live: dict[ExecutionId, FakeBeats] = field(default_factory=dict)
     full: bool = False
 
-    def bind(self, standing: ExecutionStanding, on_standing: Callable[[ExecutionStanding], None]) -> FakeBeats:
+    def bind(
+        self,
+        standing: ExecutionStanding,
+        on_standing: Callable[[ExecutionStanding], None],
+        on_asked: Callable[[], None] | None = None,
+    ) -> FakeBeats:
         """See the port."""
         if self.full:
             raise RefusedError(Reason.RATE_LIMITED, "too many executions are bound here")
-        beats = self.live[standing.execution_id] = FakeBeats(self, standing, on_standing)
+        beats = self.live[standing.execution_id] = FakeBeats(self, standing, on_standing, on_asked)
         return beats
 
 
@@ -83,6 +90,7 @@ class StreamKit:
         self.lanes = LaneKit(**(lanes or {}))
         self.kit = self.lanes.kit
         self.binder = FakeBinder()
+        self.admission = _Admits()
         self.leases = MemoryLeaseStore(self.kit.store)
         self.renewal = MemoryRenewal()
         self.answers: dict[int, Response] = {}
@@ -107,7 +115,7 @@ class StreamKit:
         self.parts = StreamParts(
             self.kit.executions,
             reporting,
-            cast(Heartbeats, _Admits()),
+            cast(Heartbeats, self.admission),
             self.leases,
             self.binder,
             self.kit.clock,
@@ -193,9 +201,16 @@ class StreamKit:
         return [(each.stream_execution_key, common_pb2.Reason.Name(each.reason)) for each in self.notices]
 
 
+@dataclass
 class _Admits:
+    refused_beats: Counter[Reason] = field(default_factory=Counter)
+
     def admit(self, caller: ServiceIdentity, beats: int) -> None:
         """Everything."""
+
+    def refused(self, reasons: Mapping[Reason, int]) -> None:
+        """Count them."""
+        self.refused_beats.update(reasons)
 
 
 _running: set[asyncio.Task[None]] = set()

@@ -12,11 +12,14 @@ from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.progress import Progress
 from taskstatus.domain.projections import in_display_order
-from taskstatus.domain.records import EventRecord, TaskView
+from taskstatus.domain.records import EventRecord, RunOutcome, RunRecord, RunView, TaskView
+from taskstatus.domain.registration_terms import FixedLabels, RegistrationMode, RegistrationTerms
 from taskstatus.domain.state import (
     DurationSource,
     ExecutionTerms,
+    ExternalRef,
     FailurePolicy,
+    SkipRecord,
     StepDefinition,
     StepError,
     StepState,
@@ -68,6 +71,7 @@ definitions = st.builds(
     display_name=texts,
     weight=counts,
     max_run_seconds=counts,
+    depth=st.integers(0, 16),
 )
 step_states = st.builds(
     StepState,
@@ -95,7 +99,9 @@ step_states = st.builds(
     finished_at=maybe_moments,
     duration_ms=milliseconds,
     duration_source=sources,
+    skip=st.none() | st.builds(SkipRecord, texts, texts),
 )
+labels = st.builds(FixedLabels, texts, texts, texts)
 envelopes = st.builds(
     lambda **fields: an_envelope(**fields),
     title=texts,
@@ -103,7 +109,11 @@ envelopes = st.builds(
     product_id=texts,
     priority=st.integers(-100, 100),
     created_at=moments,
+    batch_id=texts,
+    parent_task_id=st.none() | st.just(TASK_ID),
+    terms=st.builds(RegistrationTerms, st.sampled_from(RegistrationMode), labels=labels),
 )
+failures = st.none() | st.builds(TaskFailure, texts, texts, texts, st.booleans(), texts)
 task_states = st.builds(
     lambda envelope, **fields: a_task(**{"envelope": envelope, **fields}),
     envelopes,
@@ -116,7 +126,7 @@ task_states = st.builds(
     progress_points=st.integers(0, 100_000),
     stale_steps=st.integers(0, 1),
     degraded_steps=st.integers(0, 1),
-    failure=st.none() | st.builds(TaskFailure, texts, texts, texts, st.booleans(), texts),
+    failure=failures,
     started_at=maybe_moments,
     finished_at=maybe_moments,
     duration_ms=milliseconds,
@@ -125,11 +135,36 @@ task_states = st.builds(
     summary_schema=texts,
     summary_data=shown,
 )
+outcomes = st.builds(
+    RunOutcome,
+    st.sampled_from(Lifecycle),
+    texts,
+    st.integers(0, 100_000),
+    failures,
+    maybe_moments,
+    maybe_moments,
+    milliseconds,
+    sources,
+)
+runs = st.builds(
+    lambda number, weight, created_at, reason, outcome: RunView(
+        RunRecord(TASK_ID, BUCKET, number, "", weight, created_at, reason), outcome
+    ),
+    st.integers(1, 9),
+    st.integers(0, 10),
+    moments,
+    texts,
+    st.none() | outcomes,
+)
 views = st.builds(
-    lambda task, steps, as_of: TaskView(task, in_display_order(steps), as_of),
+    lambda task, steps, as_of, runs, refs: TaskView(
+        task, in_display_order(steps), as_of, runs=tuple(runs), external_refs=tuple(refs)
+    ),
     task_states,
     st.lists(step_states, max_size=2),
     moments,
+    st.lists(runs, max_size=3),
+    st.lists(st.builds(ExternalRef, texts, texts), max_size=2),
 )
 events = st.builds(
     EventRecord,
