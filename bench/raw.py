@@ -199,6 +199,7 @@ class RawBuild:
                 "traceparent": event.traceparent,
                 "committed_at": committed_at,
                 "due_at": committed_at,
+                "for_projector": False,
             }
         )
 

@@ -181,7 +181,7 @@ class QueryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetStatusDefinition(self, request, context):
-        """The business statuses that tasks are bound to, for pages that show them (L-5).
+        """The business statuses that tasks are bound to, for pages that show them (L-5). Version 0 is the generic ones.
 
         Readable by services of the scope and by people of the tenant. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE.
         """

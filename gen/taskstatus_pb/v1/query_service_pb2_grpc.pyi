@@ -87,7 +87,7 @@ class QueryServiceStub:
     Role: any service of the scope. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
     """
     GetStatusDefinition: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.GetStatusDefinitionRequest, _definitions_pb2.GetStatusDefinitionResponse]
-    """The business statuses that tasks are bound to, for pages that show them (L-5).
+    """The business statuses that tasks are bound to, for pages that show them (L-5). Version 0 is the generic ones.
 
     Readable by services of the scope and by people of the tenant. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE.
     """
@@ -149,7 +149,7 @@ class QueryServiceAsyncStub(QueryServiceStub):
     Role: any service of the scope. Reasons: INVALID_ARGUMENT; UNAVAILABLE.
     """
     GetStatusDefinition: _aio.UnaryUnaryMultiCallable[_definitions_pb2.GetStatusDefinitionRequest, _definitions_pb2.GetStatusDefinitionResponse]  # type: ignore[assignment]
-    """The business statuses that tasks are bound to, for pages that show them (L-5).
+    """The business statuses that tasks are bound to, for pages that show them (L-5). Version 0 is the generic ones.
 
     Readable by services of the scope and by people of the tenant. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE.
     """
@@ -268,7 +268,7 @@ class QueryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _definitions_pb2.GetStatusDefinitionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_definitions_pb2.GetStatusDefinitionResponse, _abc.Awaitable[_definitions_pb2.GetStatusDefinitionResponse]]:
-        """The business statuses that tasks are bound to, for pages that show them (L-5).
+        """The business statuses that tasks are bound to, for pages that show them (L-5). Version 0 is the generic ones.
 
         Readable by services of the scope and by people of the tenant. Reasons: DEFINITION_NOT_FOUND; UNAVAILABLE.
         """

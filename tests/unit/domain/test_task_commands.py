@@ -1,4 +1,4 @@
-"""Commands on a task that exists: the frame that they share, and what each leaves behind (R-6, R-7, R-8, R-11, L-1, L-3)."""
+"""Commands on a task that exists: their frame, and what each leaves behind (R-6, R-7, R-8, R-11, L-1, L-3)."""
 
 from __future__ import annotations
 
