@@ -11,9 +11,10 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from gateway_rest.endpoint import EndpointLimits, RestEndpoint
+from gateway_rest.entity_tags import ETAG
 from gateway_rest.headers import SecurityHeaders
 from gateway_rest.pages import fixed_pages
-from gateway_rest.request_message import IDEMPOTENCY_KEY
+from gateway_rest.request_message import IDEMPOTENCY_KEY, IF_MATCH
 from gateway_rest.routes import RouteTable, load_bindings, stub_files
 from gateway_rest.tracing import TRACER_NAME
 from taskstatus.application.ports_clock import Clock
@@ -58,7 +59,7 @@ def _middleware(settings: RestSettings, routes: RouteTable) -> list[Middleware]:
         CORSMiddleware,
         allow_origins=settings.cors_origins,
         allow_methods=sorted({binding.http_method for binding in routes.bindings} | {"HEAD"}),
-        allow_headers=["Authorization", "Content-Type", IDEMPOTENCY_KEY, "If-Match", "traceparent", "tracestate"],
-        expose_headers=["Retry-After", "Allow"],
+        allow_headers=["Authorization", "Content-Type", IDEMPOTENCY_KEY, IF_MATCH, "traceparent", "tracestate"],
+        expose_headers=["Retry-After", "Allow", ETAG],
     )
     return [Middleware(SecurityHeaders), cors]

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from gateway_rest.entity_tags import ETAG, entity_tag
 from gateway_rest.intake import bearer_token, read_body
 from gateway_rest.json_output import encode_message
 from gateway_rest.pages import Page
@@ -139,7 +140,8 @@ class RestEndpoint:
         call = CallInfo("rest", bearer_token(headers), span.traceparent, *received)
         answer = await self.dispatch(match.binding.method, message, call)
         encoded = await beside_the_loop(answer.ByteSize(), encode_message, answer, match.binding.response_body)
-        return Response(encoded, media_type="application/json")
+        tag = entity_tag(answer)
+        return Response(encoded, media_type="application/json", headers=None if tag is None else {ETAG: tag})
 
 
 async def beside_the_loop(size: int, convert: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,6 +8,7 @@ from typing import Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 
+from gateway_rest.entity_tags import ETAG, tagged_part
 from gateway_rest.fields import is_map, is_well_known, json_path, message_type_of
 from gateway_rest.openapi_comments import Comments
 from gateway_rest.openapi_errors import PROBLEM_SCHEMA, error_responses, problem_schema
@@ -91,7 +92,8 @@ def _operation(binding: Binding, number: int, schemas: SchemaSet, comments: Comm
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     success = {"description": "Done, and committed." if binding.mutating else "The state as committed."}
     content = {"application/json": {"schema": _response_schema(binding, schemas)}}
-    operation["responses"] = {"200": {**success, "content": content}, **error_responses(binding, comment)}
+    answer = {**success, **_answer_headers(binding), "content": content}
+    operation["responses"] = {"200": answer, **error_responses(binding, comment)}
     return operation
 
 
@@ -134,6 +136,14 @@ def _headers(binding: Binding) -> Iterator[Json]:
     if expected is not None:
         tag = f'"{VERSION_FIELDS[expected.name]}-version-4"'
         yield _header(IF_MATCH, f"Stands for `{expected.json_name}`, as `{tag}`; `*` for any version.")
+
+
+def _answer_headers(binding: Binding) -> Json:
+    tagged = tagged_part(binding.descriptor.output_type)
+    if tagged is None:
+        return {}
+    described = {"description": f'The version shown, as `"{tagged.word}-version-4"`; {IF_MATCH} takes it back.'}
+    return {"headers": {ETAG: {**described, "schema": {"type": "string"}}}}
 
 
 def _header(name: str, description: str) -> Json:
