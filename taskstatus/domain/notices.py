@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from taskstatus.domain.business_status import WAITING_USER_ACTION
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import TaskId, format_task_id
+from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.scrubbing import scrubbed
 from taskstatus.domain.state import FailurePolicy, StepState, TaskState
 
@@ -20,6 +21,9 @@ CONTACT_SUPPORT = "CONTACT_SUPPORT"
 
 _STALE_MESSAGE = "It may still be running; its worker has not been heard for a while."
 _LOST_MESSAGE = "Its worker has not been heard for a long time. Nothing has failed; somebody should look."
+
+_ENDS_OF_TASK = frozenset({EventType.TASK_FAILED, EventType.TASK_TIMED_OUT, EventType.TASK_CORRECTED})
+"""Facts that may leave a task failed or timed out; a correction is news to whoever had seen it succeed (L-3)."""
 
 INPUT_CATEGORY = "INPUT"
 """Failures that another input would mend."""
@@ -70,7 +74,7 @@ def notice_for(
     """
     if event_type in (EventType.STEP_FAILED, EventType.STEP_TIMED_OUT) and step is not None:
         return _step_failed(event_type, task, step)
-    if event_type in (EventType.TASK_FAILED, EventType.TASK_TIMED_OUT):
+    if event_type in _ENDS_OF_TASK and task.lifecycle in (Lifecycle.FAILED, Lifecycle.TIMED_OUT):
         return _task_failed(event_type, task)
     if step is not None and (event_type is EventType.WORKER_LOST or _went_stale(event_type, step)):
         return _not_heard(event_type, task, step)
@@ -148,7 +152,7 @@ def _step_failed(event_type: EventType, task: TaskState, step: StepState) -> Not
 
 def _task_failed(event_type: EventType, task: TaskState) -> Notice:
     failure = task.failure
-    timed_out = event_type is EventType.TASK_TIMED_OUT
+    timed_out = task.lifecycle is Lifecycle.TIMED_OUT
     retryable = failure.retryable if failure else True
     mending = _mending_actions(retryable, failure.category if failure else "")
     return Notice(

@@ -113,3 +113,18 @@ def test_p3_needs_action_reaches_people_as_a_notice() -> None:
     notice = notice_for(*needs_action())
     assert notice is not None
     assert notice.requires_action
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "title"),
+    [
+        (Lifecycle.FAILED, "Annual report failed"),
+        (Lifecycle.TIMED_OUT, "Annual report timed out"),
+        (Lifecycle.SUCCEEDED, None),
+        (Lifecycle.CANCELLED, None),
+    ],
+)
+def test_p3_correction_to_a_failure_is_told_as_a_failure(lifecycle: Lifecycle, title: str | None) -> None:
+    notice = notice_for(EventType.TASK_CORRECTED, a_task_in(lifecycle, version=9), None)
+    assert (notice.title if notice else None) == title
+    assert notice is None or (notice.level, notice.type) == ("ERROR", EventType.TASK_CORRECTED)
