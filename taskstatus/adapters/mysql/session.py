@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import CursorResult
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from taskstatus.adapters.mysql.errors import DatabaseError, cause_of, code_of
+from taskstatus.adapters.mysql.errors import Cause, DatabaseError, cause_of, code_of
 
 BEGIN = "BEGIN"
 BEGIN_VIEW = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
@@ -120,7 +120,8 @@ async def _connect(engine: AsyncEngine) -> AsyncConnection:
         async with asyncio.timeout(CLIENT_LIMIT_SECONDS):
             return await engine.connect()
     except Exception as error:
-        cause = cause_of(error)
+        # A server that hangs up at once leaves a transport without a socket, on uvloop; both drivers trip over that.
+        cause = Cause.LOST if isinstance(error, RuntimeError) else cause_of(error)
         if cause is None:
             raise
         raise DatabaseError(cause, code_of(error)) from error

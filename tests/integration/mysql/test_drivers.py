@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
+import threading
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+import uvloop
 from asyncmy.connection import Connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +31,8 @@ STEPS = 40
 """Of the event loop; a transaction of the test takes about half as many."""
 SMALL = "SELECT %s AS asked"
 LARGE = "SELECT %s AS asked,REPEAT('x',100000) AS padding"
+HANG_UPS = 100
+"""About a quarter of them come before the driver has looked at its socket."""
 KEYS = (b"a" * 16, b"b" * 16, b"c" * 16)
 TABLE = "CREATE TABLE values_given (id VARBINARY(16) PRIMARY KEY, moment DATETIME(6) NULL, number BIGINT UNSIGNED NULL)"
 CASES = "CASE id WHEN %s THEN %s WHEN %s THEN %s WHEN %s THEN %s END"
@@ -154,6 +160,35 @@ async def test_n1_server_that_accepts_and_says_nothing_is_lost(url: str, monkeyp
     for writer in open_ends:
         writer.close()
         await writer.wait_closed()
+
+
+def test_n1_server_that_accepts_and_hangs_up_is_lost(url: str) -> None:
+    """As a proxy before a database that was killed; on uvloop, as the service runs."""
+    with socket.socket() as listening, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = listening.getsockname()[1]
+
+        async def connect() -> Cause:
+            database = open_database(make_url(url).set(port=port).render_as_string(hide_password=False))
+            try:
+                with pytest.raises(DatabaseError) as caught:
+                    async with open_session(database.writer):
+                        raise AssertionError("nobody said anything")
+                return caught.value.cause
+            finally:
+                await database.dispose()
+
+        def hang_up() -> None:
+            for _ in range(HANG_UPS):
+                client, _ = listening.accept()
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        assert {runner.run(connect()) for _ in range(HANG_UPS)} == {Cause.LOST}
+        thread.join()
 
 
 async def test_connection_whose_end_never_comes_is_let_go(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
