@@ -16,7 +16,7 @@ from taskstatus.domain import channels, guards, ids, lease, records, text
 from taskstatus.domain.heartbeat import TermBounds
 from taskstatus.entrypoints.grpc.server import GrpcConfig
 from taskstatus.entrypoints.grpc.stream_config import StreamConfig
-from taskstatus.entrypoints.wire import decode, decode_event, decode_heartbeat, handlers, values
+from taskstatus.entrypoints.wire import decode, decode_event, decode_heartbeat, decode_terms, handlers, values
 from taskstatus.runtime.health_reconciler import ReconcilerConfig
 from taskstatus.runtime.heartbeat_coalescer import CoalescerConfig
 from taskstatus.runtime.lanes import LaneConfig
@@ -114,8 +114,15 @@ def _times() -> Iterable[Figure]:
     yield "longest heartbeat timeout", decode.MAX_HEARTBEAT_TIMEOUT_SECONDS
     yield "health reconciler: a round every, if full, else", (health.busy_pause_seconds, health.idle_pause_seconds)
     yield "health reconciler: a stall is", health.stall_seconds
+    yield (
+        "silent workers on streams: asked ahead of their deadline, time to answer",
+        (
+            health.ask_ahead_seconds,
+            CoalescerConfig().answer_seconds,
+        ),
+    )
     yield "activated and not started: stuck work after", ports_health.NOT_TAKEN_UP_SECONDS
-    yield "longest `maxRunSeconds`", decode.MAX_RUN_SECONDS
+    yield "longest `maxRunSeconds` of a step or task", decode_terms.MAX_RUN_SECONDS
     yield "execution token", execution_credentials.TOKEN_TTL_SECONDS
     yield "connection and subscription tokens of browsers, at most", realtime_tokens.MAX_TTL_SECONDS
     yield "one REST request", app.RestSettings().request_timeout_seconds
@@ -144,6 +151,7 @@ def _lanes() -> Iterable[Figure]:
     yield "heartbeats in one statement", ports_heartbeats.MAX_PERSISTED_BEATS
     yield "executions bound by the streams of a process", beats.max_bindings
     yield "recoveries from STALE in memory", RecoveriesConfig().max_waiting
+    yield "silent workers asked ahead in one round", ReconcilerConfig().ask_ahead_batch
 
 
 def _relay() -> Iterable[Figure]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -105,8 +105,10 @@ def _is_error(line: str) -> bool:
 
 
 @asynccontextmanager
-async def running_stack(product: str, folder: Path) -> AsyncIterator[ChaosStack]:
-    """Start everything on ports of its own; end everything, whatever happened."""
+async def running_stack(
+    product: str, folder: Path, names: Collection[str] = tuple(PROCESSES), **settings: str
+) -> AsyncIterator[ChaosStack]:
+    """Start everything, or those of ``PROCESSES`` named, on ports of its own; end everything, whatever happened."""
     keys = devkeys.ensure(folder / "keys")
     async with AsyncExitStack() as ends:
         database = await asyncio.to_thread(DATABASES[product], folder, options=OPTIONS, own=True)
@@ -115,13 +117,13 @@ async def running_stack(product: str, folder: Path) -> AsyncIterator[ChaosStack]
         realtime = await asyncio.to_thread(_start_centrifugo, folder, keys)
         ends.push_async_callback(asyncio.to_thread, realtime.stop)
         await migrate(database.url)
-        stack = ChaosStack(folder, database, realtime, keys, _settings(realtime, keys))
+        stack = ChaosStack(folder, database, realtime, keys, {**_settings(realtime, keys), **settings})
         stack.parts |= {DATABASE: database, CENTRIFUGO: realtime}
-        for name in PROCESSES:
+        for name in names:
             stack.proxies[name] = await ends.enter_async_context(FaultyProxy(database.port))
         ends.push_async_callback(_stop_processes, stack)
-        await asyncio.gather(*(_start(stack, name, service) for name, service in PROCESSES.items()))
-        for name in REPLICAS:
+        await asyncio.gather(*(_start(stack, name, PROCESSES[name]) for name in names))
+        for name in filter(names.__contains__, REPLICAS):
             port = int(stack.addresses[name]["TASKSTATUS_GRPC_LISTEN"].rpartition(":")[2])
             stack.stream_proxies[name] = await ends.enter_async_context(CuttingProxy(port))
         yield stack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -20,6 +21,9 @@ TIMEOUT_SECONDS = 3 * INTERVAL_SECONDS + PERSIST_SECONDS
 LOST_AFTER_SECONDS = 3
 LOOK_SECONDS = 0.25
 GRACE_SECONDS = 1
+ANSWER_VARIABLE = "CHAOS_ANSWER_SECONDS"
+ANSWER_SECONDS = float(os.environ.get(ANSWER_VARIABLE, "0.25"))
+"""How long silent workers have to answer: a round waits for it, and must not make silence of others untold for long."""
 SETTINGS: Final = {
     "TASKSTATUS_HEARTBEAT_PERSIST_SECONDS": str(PERSIST_SECONDS),
     "TASKSTATUS_HEALTH_GRACE_SECONDS": str(GRACE_SECONDS),
@@ -31,7 +35,9 @@ SETTINGS: Final = {
 def short_terms() -> Iterator[None]:
     """A service that is wired in here allows timeouts of seconds, looks for silence often and retries beats soon."""
     reconciler = partial(ReconcilerConfig, busy_pause_seconds=0.1, idle_pause_seconds=LOOK_SECONDS)
-    coalescer = partial(CoalescerConfig, first_pause_seconds=0.1, longest_pause_seconds=0.5)
+    coalescer = partial(
+        CoalescerConfig, first_pause_seconds=0.1, longest_pause_seconds=0.5, answer_seconds=ANSWER_SECONDS
+    )
     with ExitStack() as patches:
         patches.enter_context(patch.object(decode, "HEARTBEAT_PERSIST_SECONDS", PERSIST_SECONDS))
         bounds = TermBounds(persist_seconds=PERSIST_SECONDS)

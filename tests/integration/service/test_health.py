@@ -11,16 +11,26 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-from taskstatus_pb.v1 import admin_service_pb2, common_pb2
+from taskstatus_pb.v1 import admin_service_pb2, common_pb2, register_service_pb2, task_commands_pb2
 from typer.testing import CliRunner
 
 from gateway_rest.app import RestSettings, create_app
 from taskstatus.application.identity import Role
 from taskstatus.cli import app
-from taskstatus.domain.ids import parse_execution_id
+from taskstatus.domain.ids import parse_execution_id, parse_task_id
 from tests.integration.service.conftest import OpenSite, Site
 from tests.integration.service.health_ward import HEALTH, Ward, open_ward
-from tests.support.clients import SCOPE, TENANT, activate, new_task, step
+from tests.support.clients import (
+    COORDINATOR,
+    SCOPE,
+    TENANT,
+    activate,
+    new_task,
+    step,
+    task_spec,
+    unique,
+    workflow_request,
+)
 
 
 @pytest.fixture
@@ -203,6 +213,79 @@ async def test_h8_stuck_work_is_listed_to_admins_of_its_scope_by_grpc_rest_and_c
     assert result.exit_code == 0, result.output
     assert {entry["step_id"] for entry in json.loads(result.stdout)} == {"02_parse"}
     assert len(json.loads(result.stdout)) == len(listed)
+
+
+async def test_h8_task_beyond_its_own_run_time_is_listed_counted_and_never_failed(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = await ward.running(max_run_seconds=60)
+    await ward.report(context, 2, common_pb2.STEP_COMPLETED)
+    assert context.task_id not in await listed(ward.site)
+    task_id = parse_task_id(context.task_id)
+    await ward.sql("UPDATE task SET started_at=started_at-INTERVAL 61 SECOND WHERE id=%s", task_id)
+
+    entry = (await listed(ward.sites[1]))[context.task_id]
+
+    assert list(entry.causes) == [admin_service_pb2.TASK_OVER_RUN_TIME]
+    assert (entry.execution_id, entry.step_id, entry.step_attempt, entry.task_attempt) == ("", "", 0, 1)
+    assert entry.producer_id == COORDINATOR
+    await ward.site.service.reconciler.count_stuck()
+    labels = {"cause": "TASK_OVER_RUN_TIME"}
+    assert ward.site.service.metrics.registry.get_sample_value("taskstatus_stuck_executions", labels) == 1
+    view = await ward.snapshot(context)
+    assert (view.lifecycle_status, view.task_version) == (common_pb2.RUNNING, 3)
+
+    async with rest_of(ward.site) as rest:
+        admin = ward.site.tokens.service("operations", Role.ADMIN)
+        page = await rest.get("/internal/v1/admin/stuck-tasks?limit=500", headers={"authorization": f"Bearer {admin}"})
+        (shown,) = [each for each in page.json()["executions"] if each["taskId"] == context.task_id]
+        assert (shown["causes"], shown["executionId"]) == (["TASK_OVER_RUN_TIME"], "")
+
+    monkeypatch.setenv("TASKSTATUS_DATABASE_URL", ward.url)
+    result = await asyncio.to_thread(CliRunner().invoke, app, ["stuck", "--tenant", TENANT, "--scope", SCOPE])
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.output.splitlines() if context.task_id in line]
+    assert "TASK_OVER_RUN_TIME  Contract: run 1 of" in line
+
+    coordinator = ward.site.coordinator
+    error = common_pb2.EventError(code="LATE", message="It took too long.")
+    await coordinator.report(event_type=common_pb2.TASK_FAILED, source_seq=1, task_id=context.task_id, error=error)
+    assert context.task_id not in await listed(ward.site)
+    rerun = task_commands_pb2.RerunTaskRequest(command_id=unique("cmd"), task_id=context.task_id, reason="again")
+    await coordinator.call(coordinator.register.RerunTask, rerun)
+    assert context.task_id not in await listed(ward.site)
+    await coordinator.report(event_type=common_pb2.TASK_STARTED, source_seq=1, task_id=context.task_id)
+    assert context.task_id not in await listed(ward.site), "each run has its own time"
+    await ward.sql("UPDATE task SET started_at=started_at-INTERVAL 61 SECOND WHERE id=%s", task_id)
+    assert (await listed(ward.site))[context.task_id].task_attempt == 2
+
+
+async def test_id3_another_run_time_under_the_same_key_is_a_conflict(ward: Ward) -> None:
+    coordinator = ward.site.coordinator
+    request = workflow_request(task_spec(max_run_seconds=60))
+    created = await coordinator.call(coordinator.register.CreateWorkflow, request)
+    assert not (await coordinator.call(coordinator.register.CreateWorkflow, request)).created
+    again = register_service_pb2.CreateTaskRequest(
+        command_id=unique("cmd"), workflow_id=created.workflow_id, task=request.initial_tasks[0]
+    )
+    again.task.max_run_seconds = 61
+    refusal = await coordinator.refused(coordinator.register.CreateTask, again)
+    assert refusal.reason == "IDEMPOTENCY_CONFLICT"
+
+
+async def test_r9_run_time_beyond_a_year_is_refused_with_its_field(ward: Ward) -> None:
+    coordinator = ward.site.coordinator
+    request = workflow_request(task_spec(max_run_seconds=366 * 86_400 + 1))
+    refusal = await coordinator.refused(coordinator.register.CreateWorkflow, request)
+    assert (refusal.reason, refusal.fields) == ("INVALID_ARGUMENT", ("initialTasks[0].maxRunSeconds",))
+
+
+async def listed(site: Site) -> dict[str, admin_service_pb2.StuckExecution]:
+    """What an admin is shown, by task."""
+    admin = site.caller(site.tokens.service("operations", Role.ADMIN))
+    request = admin_service_pb2.ListStuckTasksRequest(limit=500)
+    answer = await admin.call(admin.admin.ListStuckTasks, request)
+    return {entry.task_id: entry for entry in answer.executions}
 
 
 async def test_h8_other_scopes_and_other_roles_see_no_stuck_work(ward: Ward) -> None:

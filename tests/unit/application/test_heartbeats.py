@@ -305,3 +305,9 @@ def test_h6_links_are_kept_for_the_producers_seen_last(beating: BeatingKit) -> N
         links.of(replace(known, producer_id=name))
     assert links.of(known) is first
     assert links.of(replace(known, tenant_id="t-02")) is not first
+
+
+def test_n3_beats_that_another_way_refused_are_counted_by_reason(reporting: ReportingKit) -> None:
+    kit = BeatingKit(reporting)
+    kit.heartbeats.refused({Reason.WINDOW_EXCEEDED: 3, Reason.TOKEN_EXPIRED: 1})
+    assert kit.observer.judged == {Reason.WINDOW_EXCEEDED: 3, Reason.TOKEN_EXPIRED: 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +15,13 @@ from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, bucket_of_id
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
+from taskstatus.domain.records import ChangeSet
 from taskstatus.domain.state import FailurePolicy
 from tests.unit.factories import (
     COORDINATOR_CALLER,
     EXECUTOR,
     PARSER,
+    TASK_ID,
     a_digest,
     a_registration,
     a_running_step,
@@ -111,6 +114,32 @@ def test_r6_activation_again_after_the_end_gives_the_first_execution(kit: Kit) -
     kit.report(task_event(EventType.TASK_FAILED))
 
     assert activate(kit, an_activation()).binding == first.binding
+
+
+@pytest.mark.parametrize("make", [an_activation, a_registration])
+def test_r6_lost_reply_is_settled_even_when_the_task_has_run_again_meanwhile(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, make: Any
+) -> None:
+    kit.put(a_task(), a_step(activated=False))
+    commit = kit.store._commit
+
+    def commit_and_run_again(changes: Sequence[ChangeSet]) -> bool:
+        arrived = commit(changes)
+        if not arrived:
+            first = kit.tables.steps[(TASK_ID, 1, "02_parse", 1)]
+            kit.tables.tasks[TASK_ID] = replace(kit.only_task(), attempt=2, version=9)
+            kit.tables.steps[(TASK_ID, 2, "02_parse", 1)] = replace(first, task_attempt=2, terms=None)
+        return arrived
+
+    monkeypatch.setattr(kit.store, "_commit", commit_and_run_again)
+    kit.store.lose_next_commit_reply(committed=True)
+
+    bound = activate(kit, make())
+
+    (activated,) = [step for step in kit.tables.steps.values() if step.terms]
+    assert (bound.created, bound.binding.execution_id) == (True, execution_of(activated))
+    assert (bound.binding.task_attempt, activated.task_attempt) == (1, 1)
+    assert bound.task.version == (2 if make is a_registration else 9)
 
 
 def test_id3_same_attempt_with_other_content_is_a_conflict(kit: Kit) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from taskstatus.domain.events import EventType
 from taskstatus.domain.health import Health
-from taskstatus.domain.health_changes import HealthSign, HealthTerms, observation_id
+from taskstatus.domain.health_changes import HealthSign, HealthTerms, observation_id, task_deadline
 from taskstatus.domain.lease import MAX_PATIENCE, patience_seconds
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.registration_terms import RegistrationTerms
 from taskstatus.domain.state import FailurePolicy
 from tests.unit.factories import (
     EXECUTION_ID,
@@ -18,6 +22,7 @@ from tests.unit.factories import (
     TASK_ID,
     a_failure,
     a_step,
+    a_task,
     an_activation,
     an_id,
     step_event,
@@ -26,6 +31,7 @@ from tests.unit.factories import (
 from tests.unit.health_kit import HealthKit, seconds
 from tests.unit.service_kit import drive, kinds_of
 
+TIMES = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1))
 STALE_EVENT, LOST_EVENT = EventType.STEP_HEALTH_CHANGED, EventType.WORKER_LOST
 
 
@@ -330,6 +336,18 @@ def test_h8_run_time_counts_from_the_start_and_the_earlier_cause_wins() -> None:
     kit.recover(1)
 
     assert kit.lease().stuck_at == opened_at + seconds(100)
+
+
+@given(st.integers(0, 10**7), st.none() | TIMES, st.none() | TIMES)
+def test_h8_only_an_open_run_with_a_limit_has_a_deadline(
+    limit: int, started_at: datetime | None, finished_at: datetime | None
+) -> None:
+    task = a_task(terms=RegistrationTerms(max_run_seconds=limit), started_at=started_at, finished_at=finished_at)
+    deadline = task_deadline(task)
+    if not limit or started_at is None or finished_at is not None:
+        assert deadline is None
+    else:
+        assert deadline == started_at + seconds(limit)
 
 
 @pytest.mark.parametrize("sign", list(HealthSign))

@@ -32,6 +32,7 @@ from tests.unit.factories import (
     EXECUTION_ID,
     EXECUTOR,
     OWNER,
+    REVIEWED,
     TASK_ID,
     a_definition,
     a_failure,
@@ -137,15 +138,26 @@ def test_r6_command_sent_again_gets_its_first_result_whatever_became_of_the_task
     assert contents(kit) == written
 
 
+def test_r6_first_result_is_for_those_who_may_give_the_command(kit: Kit, name: str) -> None:
+    run = prepared(kit, name)
+    drive(run(kit, a_head("cmd-77")))
+    stranger = run(kit, a_head("cmd-77", actor=an_actor("somebody")))
+    if name == "external ref":
+        assert drive(stranger).result.duplicate
+    else:
+        assert refusal(kit, stranger).reason is Reason.PERMISSION_DENIED
+
+
 def test_r6_command_id_with_other_content_conflicts(kit: Kit, name: str) -> None:
     run = prepared(kit, name)
     drive(run(kit, a_head("cmd-77")))
     assert refusal(kit, run(kit, a_head("cmd-77", "other"))).reason is Reason.IDEMPOTENCY_CONFLICT
 
 
-def test_r8_stale_if_match_is_told_the_version(kit: Kit, name: str) -> None:
+@pytest.mark.parametrize("expected", [6, 8])
+def test_r8_stale_if_match_is_told_the_version(kit: Kit, name: str, expected: int) -> None:
     run = prepared(kit, name)
-    refused = refusal(kit, run(kit, a_head(expected_version=6)))
+    refused = refusal(kit, run(kit, a_head(expected_version=expected)))
     assert (refused.reason, refused.metadata["taskVersion"]) == (Reason.VERSION_MISMATCH, "7")
 
 
@@ -199,6 +211,7 @@ def grant(kit: Kit, *grants: Grant) -> None:
         (BOB, (Grant("USER", "u-2", "OPERATE"),)),
         (BOB, (Grant("PROJECT", "p-1", "ADMIN"),)),
         (BOB, (Grant("ROLE", "support", "OPERATE"), Grant("USER", "u-2", "VIEW"))),
+        (BOB, (Grant("ROLE", "support", "VIEW"), Grant("USER", "u-2", "OPERATE"))),
     ],
 )
 def test_r7_person_with_operate_may(kit: Kit, name: str, actor: Actor, grants: tuple[Grant, ...]) -> None:
@@ -338,6 +351,23 @@ def test_l4_correction_takes_only_a_status_of_its_lifecycle(kit: Kit) -> None:
     assert refusal(kit, kit.commands.correct(command)).reason is Reason.BUSINESS_STATUS_NOT_REGISTERED
 
 
+@pytest.mark.parametrize(
+    ("lifecycle", "status", "is_known"),
+    [(SUCCEEDED, "PUBLISHED", True), (FAILED, "REJECTED", True), (FAILED, "PUBLISHED", False), (FAILED, "", True)],
+)
+def test_l4_correction_knows_the_statuses_that_the_task_is_bound_to(
+    kit: Kit, lifecycle: Lifecycle, status: str, is_known: bool
+) -> None:
+    kit.definitions.add(REVIEWED)
+    kit.put(a_task_in(Lifecycle.CANCELLED, status_definition_version=1), a_step())
+    call = kit.commands.correct(correction(lifecycle, business_status=status))
+    if is_known:
+        drive(call)
+        assert kit.only_task().business_status == (status or lifecycle)
+    else:
+        assert refusal(kit, call).reason is Reason.BUSINESS_STATUS_NOT_REGISTERED
+
+
 # Metadata and external references.
 
 
@@ -352,6 +382,13 @@ def test_r8_metadata_changes_only_what_is_named_and_is_audited(kit: Kit) -> None
     assert orjson.loads(audit.old_value) == {"productId": "p-1", "title": "Annual report"}
     assert orjson.loads(audit.new_value) == {"productId": "p-2", "title": "Report 2"}
     assert b"Report 2" in next(row.payload for row in kit.tables.outbox.values() if row.payload)
+
+
+def test_r8_priority_changes_alone(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING, product_id="p-1", priority=3), a_step())
+    drive(kit.commands.update_metadata(UpdateMetadata(a_head(), None, None, -7, "")))
+    envelope = kit.only_task().envelope
+    assert (envelope.product_id, envelope.title, envelope.priority) == ("p-1", "Annual report", -7)
 
 
 def test_r8_label_can_be_taken_away(kit: Kit) -> None:
@@ -410,14 +447,25 @@ def test_r11_each_revocation_counts(kit: Kit) -> None:
     assert (second.generation, first_again.generation, kit.step().generation) == (3, 2, 3)
 
 
+def test_e6_revocation_is_a_version_of_its_step(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING), a_running_step(version=5))
+    drive(kit.commands.revoke(RevokeExecution(a_head(), EXECUTION_ID, "")))
+    assert (kit.step().version, kit.tables.events[(TASK_ID, 2)].step_version) == (6, 6)
+
+
 @pytest.mark.parametrize(
-    ("changes", "reason"),
-    [({"superseded": True}, Reason.STALE_ATTEMPT), ({"lifecycle": SUCCEEDED}, Reason.TERMINAL)],
+    ("task", "changes", "reason"),
+    [
+        ({}, {"superseded": True}, Reason.STALE_ATTEMPT),
+        ({"attempt": 2}, {}, Reason.STALE_ATTEMPT),
+        ({}, {"lifecycle": SUCCEEDED}, Reason.TERMINAL),
+        ({"lifecycle": FAILED}, {}, Reason.TERMINAL),
+    ],
 )
 def test_r11_execution_that_is_no_longer_current_has_nothing_to_revoke(
-    kit: Kit, changes: dict[str, Any], reason: Reason
+    kit: Kit, task: dict[str, Any], changes: dict[str, Any], reason: Reason
 ) -> None:
-    kit.put(a_task_in(RUNNING), a_running_step(**changes))
+    kit.put(a_task_in(**{"lifecycle": RUNNING, **task}), a_running_step(**changes))
     assert refusal(kit, kit.commands.revoke(RevokeExecution(a_head(), EXECUTION_ID, ""))).reason is reason
 
 

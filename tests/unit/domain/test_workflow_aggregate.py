@@ -96,6 +96,7 @@ def test_l7_status_follows_from_policy_and_counts(
         (Lifecycle.RUNNING, MemberCounts(running=2, stale=1, degraded=1), Health.STALE),
         (Lifecycle.RUNNING, MemberCounts(running=2, degraded=1), Health.DEGRADED),
         (Lifecycle.RUNNING, MemberCounts(running=2, failed=1), Health.DEGRADED),
+        (Lifecycle.RUNNING, MemberCounts(running=2, timed_out=1), Health.DEGRADED),
         (Lifecycle.RUNNING, MemberCounts(running=2, cancelled=1), Health.HEALTHY),
         (Lifecycle.FAILED, MemberCounts(failed=1), Health.HEALTHY),
     ],

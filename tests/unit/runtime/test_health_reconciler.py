@@ -329,7 +329,7 @@ async def test_h6_store_that_cannot_tell_who_is_near_keeps_no_silence_from_being
     async def unavailable(*_: object) -> Sequence[HealthCandidate]:
         raise StoreUnavailableError("gone between two reads")
 
-    watch.kit.overdue_leases.nearly = unavailable  # type: ignore[method-assign]
+    watch.kit.overdue_leases.nearly = unavailable  # type: ignore[assignment,method-assign]
     assert await watch.reconciler.run_once() == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -49,9 +50,7 @@ class Streams:
         self.kit = kit
         self.asked: list[int] = []
         self.beats = {
-            number: kit.coalescer.bind(
-                kit.standing(number), lambda _standing: None, lambda number=number: self._ask(number)
-            )
+            number: kit.coalescer.bind(kit.standing(number), lambda _standing: None, partial(self._ask, number))
             for number in numbers
         }
         self._answers = answers

@@ -183,6 +183,7 @@ def test_r2_every_term_of_a_task_is_sent() -> None:
         billing_account_id="a",
         retention_policy_id="r",
         data_classification="d",
+        max_run_seconds=3_600,
         task_type="REPORT",
         status_definition_version=2,
         operation_definition_version=3,
@@ -194,5 +195,6 @@ def test_r2_every_term_of_a_task_is_sent() -> None:
     assert (message.batch_id, message.parent_task_id) == ("b-1", "task_1")
     assert (message.billing_account_id, message.retention_policy_id, message.data_classification) == ("a", "r", "d")
     assert (message.status_definition_version, message.operation_definition_version) == (2, 3)
+    assert message.max_run_seconds == 3_600
     plain = TaskSpec(client_task_key="k", title="T").to_message()
     assert {field.name for field, _ in plain.ListFields()} == {"client_task_key", "title"}, "what is left out stays so"

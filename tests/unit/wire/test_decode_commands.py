@@ -99,6 +99,7 @@ INVALID: list[tuple[str, Any, dict[str, Any]]] = [
     (f"{FIRST}.grants[0].principalId", one_task, {"grants": [a_grant(principal_id="a b")]}),
     (f"{FIRST}.knownSteps", one_task, {"known_steps": [a_step(step_id=f"s{n}") for n in range(301)]}),
     (f"{FIRST}.knownSteps", one_task, {"known_steps": [a_step(), a_step()]}),
+    (f"{FIRST}.maxRunSeconds", one_task, {"max_run_seconds": 366 * 24 * 3600 + 1}),
     (f"{STEP}.stepId", one_step, {"step_id": ""}),
     (f"{STEP}.stepId", one_step, {"step_id": "a/b"}),
     (f"{STEP}.stepId", one_step, {"step_id": "x" * 65}),

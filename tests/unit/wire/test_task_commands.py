@@ -257,6 +257,11 @@ def test_r2_mixed_is_what_a_task_is_unless_told() -> None:
     assert decode_terms.registration_terms("task", spec()).mode is RegistrationMode.MIXED
 
 
+def test_h8_run_time_of_a_task_is_no_limit_unless_told() -> None:
+    assert decode_terms.registration_terms("task", spec()).max_run_seconds == 0
+    assert decode_terms.registration_terms("task", spec(max_run_seconds=90)).max_run_seconds == 90
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
