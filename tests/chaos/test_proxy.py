@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.chaos.proxy import HOST, Fate, FaultyProxy
+from tests.chaos.proxy import Fate, FaultyProxy
+from tests.support.tcp_proxy import HOST
 
 
 def packet(statement: bytes) -> bytes:

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 
-from tests.chaos.proxy import HOST
 from tests.chaos.stream_proxy import CuttingProxy
+from tests.support.tcp_proxy import HOST
 
 FRAME = b"0123456789"
 
