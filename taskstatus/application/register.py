@@ -21,6 +21,7 @@ from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, bucket_of_id,
 from taskstatus.domain.metadata import refuse_taken
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.reasons import Reason
+from taskstatus.domain.records import ChangeSet
 from taskstatus.domain.state import Grant, TaskState, WorkflowState
 
 
@@ -136,8 +137,10 @@ class Registration:
         """The execution of an attempt, new or as given before. Raises RefusedError as ``domain.activation`` says."""
         execution_id = ExecutionId(self._ids.new(bucket_of_id(command.task_id)))
 
-        async def body(tx: WriteTransaction, _: TransactionAttempt) -> Activation:
+        async def body(tx: WriteTransaction, attempt: TransactionAttempt) -> Activation:
             rows = await _activation_rows(tx, command)
+            if attempt.settling and (ours := await _committed_before(tx, rows, execution_id)):
+                return ours
             activation = activate(command, rows, execution_id, self._tools, self._binding.operation_of, self._limits)
             if not activation.changes.is_empty:
                 await tx.write(activation.changes)
@@ -205,6 +208,15 @@ async def _activation_rows(tx: WriteTransaction, command: ActivateAttempt) -> Ac
         runs[command.task_id, run].run if (command.task_id, run) in runs else None,
         await tx.last_step_version(command.task_id, command.step_id) if is_new_to_run else 0,
     )
+
+
+async def _committed_before(tx: WriteTransaction, rows: ActivationRows, execution_id: ExecutionId) -> Activation | None:
+    """What the lost reply of a COMMIT would have told; meanwhile the task may have run again (R-6, R-7)."""
+    step = (await tx.executions([execution_id])).get(execution_id)
+    if step is None or rows.task is None:
+        return None
+    task = rows.task if rows.seen is None else replace(rows.task, version=rows.seen.result.task_version)
+    return Activation(task, step, created=True, changes=ChangeSet())
 
 
 def _repeat_task(command: CreateTask, workflow: WorkflowState, existing: TaskState, ours: TaskId) -> CreatedTask:
