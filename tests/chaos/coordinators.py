@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
@@ -14,15 +14,18 @@ from taskstatus.domain.commands import EventContent, ReportedError, StatedFields
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId, parse_execution_id, parse_task_id, parse_workflow_id
 from taskstatus.domain.state import FailurePolicy
+from tests.chaos.commander import Commander, TaskOrder
 from tests.chaos.line import Line, StepCommand, is_open, is_unsettled
 from tests.chaos.options import Options, stream
 from tests.chaos.transports import TransportError
-from tests.history.model import Creation
+from tests.history.model import Creation, Outcome
 from tests.simulation.items import COORDINATOR, OPERATION, SCOPE, WORKER, Assignment, Item, a_service
 
 MOST_TASKS_AT_ONCE = 4
 MOST_DYNAMIC_STEPS = 3
 TURNS_OF_A_TASK = 25
+MOST_RUNS = 3
+"""For which a task gets turns again."""
 SETTLE_PAUSE_SECONDS = 0.1
 TASK_ENDS = (EventType.TASK_COMPLETED, EventType.TASK_FAILED, EventType.TASK_CANCELLED, EventType.TASK_TIMED_OUT)
 
@@ -44,11 +47,35 @@ class Plan:
     open_items: list[Item] = field(default_factory=list)
     open_commands: list[StepCommand] = field(default_factory=list)
     old_commands: list[StepCommand] = field(default_factory=list)
+    run: int = 1
+    """The last run known."""
+    version: int = 0
+    """The last version that an order was told."""
+    has_ended: bool = False
+    executions: list[ExecutionId] = field(default_factory=list)
+    open_orders: list[TaskOrder] = field(default_factory=list)
+    old_orders: list[TaskOrder] = field(default_factory=list)
+    manifest: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What is known at first is the manifest."""
+        self.manifest = tuple(self.attempts)
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to be answered."""
-        return not self.open_items and not self.open_commands
+        return not self.open_items and not self.open_commands and not self.open_orders
+
+    def begin_run(self, run: int, skipped: Collection[str]) -> None:
+        """Another run: everything from the beginning, with some turns more for the first few."""
+        if run <= self.run:
+            return
+        self.run = run
+        self.has_ended = False
+        self.attempts = {step_id: int(step_id in skipped) for step_id in self.manifest}
+        self.dynamic.clear()
+        if run <= MOST_RUNS:
+            self.turns = min(self.turns, TURNS_OF_A_TASK // 2)
 
     def next_id(self) -> str:
         """The id of the next command or event; ids of different tasks are the same on purpose (E-3)."""
@@ -82,6 +109,7 @@ class Coordinator:
         self._created = 0
         self._workflow_id: WorkflowId | None = None
         self._plans: list[Plan] = []
+        self._commander = Commander(self._name, self._identity, options, line)
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Act until told to stop; the call on its way is waited for."""
@@ -98,6 +126,8 @@ class Coordinator:
         """Send what is open until everything has its answer."""
         for plan in self._plans:
             while not plan.is_settled:
+                for order in list(plan.open_orders):
+                    await self._commander.give(plan, order)
                 for command in list(plan.open_commands):
                     await self._activate(plan, command)
                 if plan.open_items:
@@ -160,6 +190,8 @@ class Coordinator:
     async def _act(self, plan: Plan) -> None:
         random = self._random
         plan.turns += 1
+        if await self._commander.act(plan):
+            return
         if plan.open_commands and random.randrange(3):
             await self._activate(plan, random.choice(plan.open_commands))
         elif plan.open_items and random.randrange(2):
@@ -200,13 +232,15 @@ class Coordinator:
         plan.old_commands.append(command)
         if not isinstance(answer, TransportError) and command.attempt > plan.attempts.get(command.step_id, 0):
             plan.attempts[command.step_id] = command.attempt
+            plan.executions.append(parse_execution_id(answer.execution_id) or ExecutionId(b""))
             binding = _binding(answer, self._tenant_id, plan)
             self._assign(Assignment(binding, answer.execution_token, answer.execution_handle))
 
     def _event(self, plan: Plan) -> Item:
         random = self._random
         plan.source_seq += 1
-        if plan.turns > TURNS_OF_A_TASK // 2 and random.randrange(2) == 0:
+        # Where tasks run again they end early, so that the run sees it.
+        if plan.turns > TURNS_OF_A_TASK // (5 if self._options.order_rate else 2) and random.randrange(2) == 0:
             return self._item(plan, random.choice(TASK_ENDS), "", 0)
         if random.randrange(2):
             return self._item(plan, EventType.TASK_STARTED, "", 0)
@@ -233,6 +267,8 @@ class Coordinator:
                     plan.open_items.append(item)
             elif item in plan.open_items:
                 plan.open_items.remove(item)
+            if answer.outcome is Outcome.OK and item.content.event_type in TASK_ENDS:
+                plan.has_ended = True
 
 
 def _binding(context: common_pb2.ExecutionContext, tenant_id: str, plan: Plan) -> ExecutionBinding:

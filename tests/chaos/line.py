@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2
+from taskstatus_pb.v1 import common_pb2, register_service_pb2, report_service_pb2, task_commands_pb2
 
 from taskstatus.application.identity import ServiceIdentity
+from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, format_task_id, parse_execution_id
 from taskstatus.domain.reasons import RETRYABLE_REASONS
 from taskstatus.domain.state import FailurePolicy
+from tests.chaos.commander import TaskOrder
 from tests.chaos.options import Options, stream
 from tests.chaos.streams import BrokenStreamError, response_of
 from tests.chaos.terms import INTERVAL_SECONDS, TIMEOUT_SECONDS
@@ -65,6 +67,8 @@ class Line:
         """Whether some deadlines are too short; off once the run shall converge."""
         self.invocations: list[Invocation] = []
         self.creations: list[Creation] = []
+        self.results: dict[TaskId, dict[str, str]] = {}
+        """The events that were acknowledged as the end of a step, by task and step."""
         self.beats: list[Beat] = []
         self.forms: Counter[str] = Counter()
         self.internal_faults = 0
@@ -84,7 +88,27 @@ class Line:
             for place, item in enumerate(items)
         ]
         answers = await self._send(form, identity, items)
-        return self._keep([self._judge(one, answer) for one, answer in zip(begun, answers, strict=True)])
+        judged = [self._judge(one, answer) for one, answer in zip(begun, answers, strict=True)]
+        for item, one in zip(items, judged, strict=True):
+            if one.outcome is Outcome.OK and item.content.event_type is EventType.STEP_COMPLETED:
+                step_id = item.content.event_id.partition(".")[0]
+                self.results.setdefault(item.task_id, {})[step_id] = one.event_id
+        return self._keep(judged)
+
+    async def order(self, client: str, order: TaskOrder) -> tuple[Invocation, task_commands_pb2.TaskChange | None]:
+        """Give a command on a task: what became of it, and what it left."""
+        self._calls += 1
+        begun = self._begin(client, order.task_id, order.task_id, order.request.command_id, order.content, 0)
+        try:
+            change = await self._transports.order(order.identity, order.request, self._timeout())
+        except TransportError as error:
+            (judged,) = self._keep([self._judge(begun, error)])
+            return judged, None
+        done = replace(begun, outcome=Outcome.NO_OP)
+        if change.changed:
+            done = replace(begun, outcome=Outcome.OK, version=change.task_version, duplicate=change.duplicate)
+        (kept,) = self._keep([done])
+        return kept, change
 
     def _form(self, items: list[Item]) -> str:
         form = self._random.choice(FORMS)

@@ -115,6 +115,8 @@ class Options:
     """Share of calls whose deadline is too short."""
     enduring_rate: float
     """Share of executions that do not end by themselves."""
+    order_rate: float
+    """Share of a coordinator's turns in which it cancels, runs again, relabels, attaches, revokes or corrects."""
     plan: tuple[Planned, ...]
 
     @property
@@ -127,7 +129,7 @@ class Options:
         shape = (
             f"  seconds={self.seconds} coordinators={self.coordinators} hosts={self.hosts} "
             f"think_seconds={self.think_seconds} wrong_rate={self.wrong_rate} hasty_rate={self.hasty_rate} "
-            f"enduring_rate={self.enduring_rate}"
+            f"enduring_rate={self.enduring_rate} order_rate={self.order_rate}"
         )
         return "\n".join([shape, *(f"  {planned}" for planned in self.plan)])
 
@@ -145,6 +147,7 @@ def options_of(seed: int, seconds: float) -> Options:
         wrong_rate=random.choice((0.0, 0.1, 0.2)),
         hasty_rate=0.0 if faultless else random.choice((0.0, 0.02, 0.08)),
         enduring_rate=health.choice((0.4, 0.7)),
+        order_rate=stream(seed, "orders").choice((0.0, 0.05, 0.15, 0.15)),
         plan=() if faultless else _plan(random, seconds),
     )
 

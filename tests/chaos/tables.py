@@ -10,12 +10,22 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from taskstatus.adapters.mysql import rows_event, rows_lease, rows_outbox, rows_step, rows_task, rows_workflow
+from taskstatus.adapters.mysql import (
+    rows_command,
+    rows_event,
+    rows_lease,
+    rows_outbox,
+    rows_run,
+    rows_step,
+    rows_task,
+    rows_workflow,
+)
 from taskstatus.adapters.mysql.engine import driver_url
 from taskstatus.adapters.mysql.session import BEGIN_VIEW
 from taskstatus.adapters.mysql.values import text
+from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import TaskId, WorkflowId
-from taskstatus.domain.records import DedupRecord, OutboxKind
+from taskstatus.domain.records import AuditRecord, DedupRecord, OutboxKind
 from taskstatus.domain.state import Grant
 from tests.history.model import FinalTables, OutboxRow
 from tests.support.databases import TABLES
@@ -50,8 +60,11 @@ async def unpublished(url: str) -> int:
 
 
 async def stale(url: str) -> int:
-    """Executions that run and are STALE."""
-    statement = "SELECT COUNT(*) AS n FROM task_execution_lease WHERE closed_at IS NULL AND stale_since IS NOT NULL"
+    """Executions that run and are STALE; one whose credentials were revoked stays so, since nobody may beat for it."""
+    statement = (
+        "SELECT COUNT(*) AS n FROM task_execution_lease l JOIN task_step s ON s.execution_id=l.execution_id"
+        " WHERE l.closed_at IS NULL AND l.stale_since IS NOT NULL AND s.generation=1"
+    )
     async with connected(url) as connection:
         return int((await connection.exec_driver_sql(statement)).scalar_one())
 
@@ -81,6 +94,10 @@ async def read_tables(url: str) -> FinalTables:
             for row in await _all(connection, "workflow_event_log", rows_workflow.EVENT_COLUMNS)
         ]
         outbox = await _outbox(connection)
+        runs = [
+            rows_run.from_row(row) for row in await _all(connection, "task_run", rows_run.COLUMNS + rows_run.OUTCOME)
+        ]
+        audits = await _all(connection, "command_audit", rows_command.AUDIT_COLUMNS)
         return FinalTables(
             workflows={WorkflowId(workflow.workflow_id): workflow for workflow in workflows},
             tasks={task.envelope.task_id: task for task in tasks},
@@ -92,7 +109,27 @@ async def read_tables(url: str) -> FinalTables:
             outbox=tuple(row for row in outbox if row.record.kind is not OutboxKind.AGGREGATE),
             workflow_events={(event.workflow_id, event.workflow_version): event for event in logged},
             unfollowed={row.record.workflow_id for row in outbox if row.record.kind is OutboxKind.AGGREGATE},
+            runs={(view.run.task_id, view.run.task_attempt): view for view in runs},
+            audits=tuple(map(_audit, audits)),
         )
+
+
+def _audit(row: Any) -> AuditRecord:
+    bucket, audit_id, tenant_id, scope, task_id, command_id, action, actor, reason, old, new, committed_at = row
+    return AuditRecord(
+        bucket,
+        audit_id,
+        text(tenant_id),
+        text(scope),
+        TaskId(task_id),
+        text(command_id),
+        EventType(text(action)),
+        text(actor),
+        reason,
+        old,
+        new,
+        committed_at,
+    )
 
 
 async def _dedups(connection: AsyncConnection) -> dict[tuple[TaskId, str], DedupRecord]:

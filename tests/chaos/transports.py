@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
@@ -11,7 +12,13 @@ import grpc.aio
 import httpx
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from taskstatus_pb.v1 import common_pb2, heartbeat_service_pb2, register_service_pb2, report_service_pb2
+from taskstatus_pb.v1 import (
+    common_pb2,
+    heartbeat_service_pb2,
+    register_service_pb2,
+    report_service_pb2,
+    task_commands_pb2,
+)
 
 from taskstatus.application.identity import Role, ServiceIdentity
 from tests.chaos.streams import LiveStream, StreamPool
@@ -30,6 +37,24 @@ CHANNEL_OPTIONS = (
 )
 """A replica that comes back is found at once; by default it may take two minutes."""
 
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where REST takes a command."""
+
+    http_method: str
+    path: str
+
+
+ORDER_IDS = ("task_id", "execution_id")
+ORDER_ROUTES = {
+    "RequestCancel": Route("POST", "/internal/v1/tasks/{task_id}:cancel"),
+    "RerunTask": Route("POST", "/internal/v1/tasks/{task_id}:rerun"),
+    "UpdateTaskMetadata": Route("PATCH", "/internal/v1/tasks/{task_id}/metadata"),
+    "AttachExternalRef": Route("POST", "/internal/v1/tasks/{task_id}/external-refs"),
+    "RevokeExecution": Route("POST", "/internal/v1/executions/{execution_id}:revoke"),
+    "CorrectTask": Route("POST", "/internal/v1/admin/tasks/{task_id}:correct"),
+}
 
 Method = Callable[[Caller], Callable[..., Awaitable[Any]]]
 """The method of a caller's stub."""
@@ -139,6 +164,21 @@ class Transports:
         method, kind = _method("register", "RegisterExecution"), register_service_pb2.RegisterExecutionResponse
         return (await self._call(identity, method, request, kind, timeout)).context
 
+    async def order(self, identity: ServiceIdentity, request: Any, timeout: float) -> task_commands_pb2.TaskChange:
+        """A command on a task, by the type of its request."""
+        name = request.DESCRIPTOR.name.removesuffix("Request")
+        kind: type[Message] = getattr(task_commands_pb2, f"{name}Response")
+        if self._random.random() < REST_SHARE:
+            route = ORDER_ROUTES[name]
+            named = {field.name: value for field, value in request.ListFields() if field.name in ORDER_IDS}
+            path = route.path.format(**named)
+            answer: Any = await self._post(identity, path, request, kind(), timeout, route.http_method)
+        else:
+            stub = "admin" if name == "CorrectTask" else "register"
+            answer = await self._call(identity, _method(stub, name), request, kind, timeout)
+        change: task_commands_pb2.TaskChange = answer.change
+        return change
+
     async def create(self, identity: ServiceIdentity, request: Any, timeout: float) -> Any:
         """CreateWorkflow or CreateTask, by the type of the request."""
         if isinstance(request, register_service_pb2.CreateWorkflowRequest):
@@ -158,11 +198,20 @@ class Transports:
         assert isinstance(answer, kind)
         return answer
 
-    async def _post(self, identity: ServiceIdentity, path: str, request: Message, answer: M, timeout: float) -> M:
+    async def _post(
+        self,
+        identity: ServiceIdentity,
+        path: str,
+        request: Message,
+        answer: M,
+        timeout: float,
+        http_method: str = "POST",
+    ) -> M:
         token = self._callers_of(identity)[0].token
+        headers = {"authorization": f"Bearer {token}"}
         try:
-            response = await self._rest.post(
-                path, json=json_body(request), headers={"authorization": f"Bearer {token}"}, timeout=timeout
+            response = await self._rest.request(
+                http_method, path, json=json_body(request), headers=headers, timeout=timeout
             )
             if response.is_success:
                 return from_json(response.json(), answer)

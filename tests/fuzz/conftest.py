@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from gateway_rest.app import RestSettings, create_app
 from scripts.stack.devkeys import DevKeys
+from taskstatus.adapters.mysql.engine import Database, open_database
 from taskstatus.application.identity import Role
 from taskstatus.bootstrap import open_service
 from taskstatus.entrypoints.grpc.server import GrpcConfig, GrpcServer
@@ -30,10 +31,11 @@ class Target:
     callers: Mapping[Role, Caller]
     """In the order in which one is chosen for a method."""
     keys: DevKeys
+    database: Database
 
     async def live(self) -> Live:
         """A running execution of its own for a test."""
-        return await bring_to_life(self.callers[Role.COORDINATOR], self.callers[Role.WORKER])
+        return await bring_to_life(*(self.callers[role] for role in (Role.COORDINATOR, Role.WORKER, Role.ADMIN)))
 
     def secrets(self, live: Live) -> list[str]:
         """Everything that no log may hold."""
@@ -45,6 +47,8 @@ class Target:
 async def target(database_url: str, dev_keys: DevKeys) -> AsyncIterator[Target]:
     """The service, reached by real gRPC and by its REST application."""
     async with AsyncExitStack() as stack:
+        database = open_database(database_url)
+        stack.push_async_callback(database.dispose)
         service = await stack.enter_async_context(open_service(settings_for(database_url, dev_keys)))
         server = GrpcServer(
             GrpcConfig("127.0.0.1:0", drain_grace_seconds=1.0), service.dispatch, service.clock, service.streams
@@ -62,4 +66,4 @@ async def target(database_url: str, dev_keys: DevKeys) -> AsyncIterator[Target]:
             Role.COORDINATOR: Caller(channel, tokens.service(COORDINATOR, Role.COORDINATOR, Role.BUSINESS)),
             Role.ADMIN: Caller(channel, tokens.service("operations", Role.ADMIN)),
         }
-        yield Target(channel, rest, callers, dev_keys)
+        yield Target(channel, rest, callers, dev_keys, database)

@@ -17,10 +17,13 @@ from taskstatus_pb.v1 import (
     realtime_service_pb2,
     register_service_pb2,
     report_service_pb2,
+    task_commands_pb2,
 )
 
 from taskstatus.application.access import METHOD_ROLES
 from taskstatus.application.identity import Role
+from tests.fuzz.live_lists import GOOD_LISTS
+from tests.fuzz.live_orders import GOOD_ORDERS, publication
 from tests.fuzz.values import Known
 from tests.support.clients import Caller, step, task_spec, unique, workflow_request
 
@@ -29,18 +32,27 @@ STEP_ID = "02_parse"
 
 @dataclass(frozen=True)
 class Live:
-    """One task whose step runs."""
+    """One task whose step runs, and what else there is to command and to read."""
 
     workflow_id: str
     task_id: str
     context: common_pb2.ExecutionContext
+    ended_id: str
+    """Another task of the workflow; its step was completed, and so was it."""
+    result_id: str
+    """The event that completed that step."""
+    number: str
+    """Of another system, for the ended task."""
+    task_type: str
+    """With statuses and an operation of its own."""
+    step_id: str = STEP_ID
 
     @property
     def known(self) -> Known:
         """Its values by the name of the field that may take them."""
         return {
             "workflow_id": [self.workflow_id],
-            "task_id": [self.task_id],
+            "task_id": [self.task_id, self.ended_id],
             "step_id": [STEP_ID],
             "failed_step_id": [STEP_ID],
             "execution_id": [self.context.execution_id],
@@ -49,22 +61,46 @@ class Live:
             "execution_handle": [self.context.execution_handle],
             "operation_code": [self.context.operation_code],
             "producer_id": [self.context.producer_id],
-            "event_id": ["evt-1", "0" * 32],
+            "event_id": ["evt-1", "0" * 32, self.result_id],
             "command_id": ["cmd-1"],
+            "source_event_id": [self.result_id],
+            "parent_execution_token": [self.context.execution_token],
+            "parent_execution_handle": [self.context.execution_handle],
+            "parent_task_id": [self.task_id],
+            "client_step_key": ["key-1"],
+            "ref_type": ["ORDER_ID"],
+            "ref_value": [self.number, "4711"],
+            "trace_id": ["0af7651916cd43dd8448eb211c80319c"],
+            "task_ids": [self.task_id, self.ended_id],
+            "task_type": [self.task_type, "*"],
+            "version": ["1"],
             "schema": ["generic.progress.v1"],
             "business_status": ["RUNNING", "RETRY_WAIT"],
         }
 
 
-async def bring_to_life(coordinator: Caller, worker: Caller) -> Live:
-    """A new task with its step started."""
-    request = workflow_request(task_spec(known_steps=[step(STEP_ID)]))
+async def bring_to_life(coordinator: Caller, worker: Caller, admin: Caller) -> Live:
+    """A new task with its step started, one that has ended, and a published type."""
+    number, task_type, result_id = unique("order"), unique("TYPE"), unique("evt")
+    await admin.call(admin.admin.PublishDefinitions, publication(task_type))
+    ref = task_commands_pb2.ExternalRef(ref_type="ORDER_ID", ref_value=number)
+    agents = register_service_pb2.DynamicRegistrationPolicy(allowed_parent_operations=["DOCUMENT.PARSE"])
+    request = workflow_request(
+        task_spec(known_steps=[step(STEP_ID)], dynamic_registration=agents),
+        task_spec(known_steps=[step(STEP_ID)], external_refs=[ref]),
+    )
     created = await coordinator.call(coordinator.register.CreateWorkflow, request)
-    task_id = created.tasks[0].task_id
-    activation = activate(task_id)
-    context = (await coordinator.call(coordinator.register.ActivateStep, activation)).context
-    await worker.report(event_type=common_pb2.STEP_STARTED, source_seq=1, execution_handle=context.execution_handle)
-    return Live(created.workflow_id, task_id, context)
+    task_id, ended_id = (task.task_id for task in created.tasks)
+    contexts = [
+        (await coordinator.call(coordinator.register.ActivateStep, activate(each))).context
+        for each in (task_id, ended_id)
+    ]
+    for context in contexts:
+        handle = context.execution_handle
+        await worker.report(event_type=common_pb2.STEP_STARTED, source_seq=1, execution_handle=handle)
+    await worker.report(event_id=result_id, event_type=common_pb2.STEP_COMPLETED, source_seq=2, execution_handle=handle)
+    await coordinator.report(event_type=common_pb2.TASK_COMPLETED, source_seq=1, task_id=ended_id)
+    return Live(created.workflow_id, task_id, contexts[0], ended_id, result_id, number, task_type)
 
 
 def activate(task_id: str) -> register_service_pb2.ActivateStepRequest:
@@ -99,10 +135,11 @@ def compact(live: Live) -> report_service_pb2.CompactEvent:
 
 
 def registration(live: Live) -> register_service_pb2.RegisterExecutionRequest:
-    """A dynamic step."""
+    """A dynamic step, under the running one and by its credential."""
     return register_service_pb2.RegisterExecutionRequest(
         command_id=unique("cmd"),
         task_id=live.task_id,
+        parent_execution_handle=live.context.execution_handle,
         client_step_key=unique("key"),
         operation_code="SEARCH.WEB",
         producer_id="search-service",
@@ -158,6 +195,8 @@ GOOD: Mapping[str, Callable[[Live], Message]] = {
         lambda live: realtime_service_pb2.CreateSubscriptionTokenRequest(task_id=live.task_id)
     ),
     "taskstatus.v1.AdminService/ListStuckTasks": lambda _: admin_service_pb2.ListStuckTasksRequest(limit=10),
+    **GOOD_ORDERS,
+    **GOOD_LISTS,
 }
 """A request of each method that is answered well; a test compares the methods with the access matrix."""
 

@@ -22,7 +22,7 @@ from taskstatus.domain.reasons import Reason
 from taskstatus.entrypoints.wire.statuses import GRPC_STATUS
 from tests.fuzz.conftest import Target
 from tests.fuzz.live import GOOD, Live, caller_for
-from tests.fuzz.secrets import secrets_in
+from tests.fuzz.secrets import SHAPES, issues, secrets_in
 from tests.fuzz.values import BURST, PROFILE, damaged, messages, partly
 
 FAULTS = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNAVAILABLE})
@@ -78,8 +78,11 @@ async def send(target: Target, method: str, requests: Sequence[bytes], live: Liv
         try:
             answer = await call(request, metadata=metadata, timeout=30)
         except grpc.aio.AioRpcError as error:
+            assert not SHAPES.search(error.details() or "")
             return error.code()
-        return worst_of(response_class.FromString(answer))
+        response = response_class.FromString(answer)
+        assert issues(METHODS[method]) or not SHAPES.search(str(response))
+        return worst_of(response)
 
     return list(await asyncio.gather(*(one(request) for request in requests)))
 

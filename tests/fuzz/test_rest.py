@@ -13,18 +13,30 @@ from urllib.parse import quote
 import httpx
 import pytest
 from google.protobuf import json_format
+from google.protobuf.descriptor import MethodDescriptor
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.conftest import Target
 from tests.fuzz.live import GOOD, Live, caller_for
 from tests.fuzz.openapi import DOCUMENT, Operation, operations, undocumented, values
-from tests.fuzz.secrets import secrets_in
+from tests.fuzz.secrets import SHAPES, issues, secrets_in
 from tests.fuzz.values import BURST, NASTY_TEXT, PROFILE, texts
 
 OPERATIONS = operations()
 FIRST_FAULT = 500
-PATH_FIELDS = {"taskId": "task_id", "stepId": "step_id", "workflowId": "workflow_id", "executionId": "execution_id"}
+PATH_FIELDS = {
+    "taskId": "task_id",
+    "stepId": "step_id",
+    "workflowId": "workflow_id",
+    "executionId": "execution_id",
+    "refType": "ref_type",
+    "refValue": "ref_value",
+    "eventId": "event_id",
+    "traceId": "trace_id",
+    "taskType": "task_type",
+    "version": "version",
+}
 
 
 @dataclass(frozen=True)
@@ -56,13 +68,19 @@ async def test_t3_no_request_gets_an_undocumented_answer(
             for request, response in zip(burst, responses, strict=True):
                 assert response.status_code < FIRST_FAULT, request
                 assert undocumented(operation, response) == "", request
+                assert issues(method_of(operation)) or not SHAPES.search(response.text), request
     assert secrets_in(caplog.records, target.secrets(live)) == []
+
+
+def method_of(operation: Operation) -> MethodDescriptor:
+    """The method that an operation serves."""
+    return operation.binding.descriptor
 
 
 def good_request(operation: Operation, live: Live) -> RestRequest:
     """The good request of the operation's method, laid out for this route."""
     document = json_format.MessageToDict(GOOD[operation.binding.method](live))
-    path = {name: document.pop(name, live.known[PATH_FIELDS[name]][0]) for name in operation.names("path")}
+    path = {name: str(document.pop(name, live.known[PATH_FIELDS[name]][0])) for name in operation.names("path")}
     if operation.body_schema is None:
         return RestRequest(path, {name: str(value) for name, value in document.items()})
     return RestRequest(path, body=document)

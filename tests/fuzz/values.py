@@ -98,7 +98,10 @@ def _fits(field: FieldDescriptor, depth: int) -> bool:
 def _set(message: Message, name: str, value: Any) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
-            getattr(message, name)[key].CopyFrom(item)
+            if isinstance(item, Message):
+                getattr(message, name)[key].CopyFrom(item)
+            else:
+                getattr(message, name)[key] = item
     elif isinstance(value, list):
         getattr(message, name).extend(value)
     elif isinstance(value, Message):
@@ -110,8 +113,9 @@ def _set(message: Message, name: str, value: Any) -> None:
 def _field(field: FieldDescriptor, known: Known, depth: int) -> st.SearchStrategy[Any]:
     entry = field.message_type
     if entry is not None and entry.GetOptions().map_entry:
-        values = messages(entry.fields_by_name["value"].message_type, known, depth - 1)
-        return st.dictionaries(st.sampled_from(("a", "pages", "😀", "")), values, max_size=3)
+        values = _single(entry.fields_by_name["value"], known, depth)
+        keys = st.sampled_from(("a", "pages", "😀", "", *known.get("task_ids", ())))
+        return st.dictionaries(keys, values, max_size=3)
     single = _single(field, known, depth)
     return st.lists(single, max_size=3) if field.is_repeated else single
 

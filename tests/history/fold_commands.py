@@ -61,13 +61,13 @@ def with_first_labels(envelope: TaskEnvelope, log: Sequence[EventRecord]) -> Tas
     for record in reversed(log):
         if record.event_type is EventType.TASK_METADATA_UPDATED:
             old, _ = changed_values(record, METADATA_SCHEMA)
-            envelope = replace(envelope, **{LABELS[name]: value for name, value in old.items()})
+            envelope = replace(envelope, **{field: old[name] for name, field in LABELS.items() if name in old})
     return envelope
 
 
 def _relabelled(envelope: TaskEnvelope, record: EventRecord) -> TaskEnvelope:
     old, new = changed_values(record, METADATA_SCHEMA)
-    known = {name: getattr(envelope, LABELS[name]) for name in old}
+    known = {name: getattr(envelope, LABELS.get(name, ""), None) for name in old}
     assert old == known, f"the labels were {known}, the event says {old}"
     return replace(envelope, **{LABELS[name]: value for name, value in new.items() if name in LABELS})
 

@@ -157,9 +157,10 @@ def labels_follow_their_facts(history: History) -> Iterator[str]:
             if row.event_type is not EventType.TASK_METADATA_UPDATED:
                 continue
             old, new = changed_values(row, METADATA_SCHEMA)
-            for name in old:
-                if known.get(name, old[name]) != old[name] or old[name] == new[name]:
-                    yield f"{_short(task_id)}: version {row.task_version} makes {name} of {old[name]!r} {new[name]!r}"
+            for name in (label for label in LABELS if label in old):
+                before, after = old[name], new.get(name)
+                if known.get(name, before) != before or before == after:
+                    yield f"{_short(task_id)}: version {row.task_version} makes {name} of {before!r} {after!r}"
             known |= {name: value for name, value in new.items() if name in LABELS}
         for name, value in known.items():
             if getattr(task.envelope, LABELS[name]) != value:

@@ -82,7 +82,7 @@ def _by_rest(route: Binding, *, by_headers: bool) -> Way:
         document = json_of(request)
         path = route.template.text
         for variable, (field_,) in zip(route.template.variables, route.path_fields, strict=True):
-            path = path.replace(f"{{{variable}}}", document.pop(field_.json_name, ""))
+            path = path.replace(f"{{{variable}}}", str(document.pop(field_.json_name, "")))
         headers = {"authorization": f"Bearer {caller.token}"} if caller.token else {}
         if by_headers:
             headers |= _headers_of(document)

@@ -110,7 +110,7 @@ READS: Mapping[str, Read] = {
         "RUNNING",
         before=RUNNING,
     ),
-    "tasks of the workflow": Read(OF_WORKFLOW, of_workflow(), "parity", "coordinator", (TWO_TASKS,)),
+    "tasks of the workflow": Read(OF_WORKFLOW, of_workflow(), "Contract", "coordinator", (TWO_TASKS,)),
     "tasks of the workflow, next page": Read(
         OF_WORKFLOW, going_on(of_workflow, limit=1), "Contract", before=(TWO_TASKS, FIRST_OF_WORKFLOW)
     ),

@@ -94,6 +94,12 @@ class Normaliser:
             return self._columns({**row, _OWN[table]: "row"})
         if table == "task_event_dedup":
             return self._columns({**row, "digest": "as in the event log"})
+        if table == "workflow_event_log" and row["event_type"] == b"WORKFLOW_CREATED":
+            return self._columns({**row, "digest": "of what names the workflow's key"})
+        if table in _KEY_OF_TYPE_TABLE:
+            return self._columns({**row, "digest": "of what names the type"})
+        if table == "task_step" and row["parent_execution_id"]:
+            return self._columns({**row, "activation_digest": "of what names the parent"})
         if table == "workflow":
             return self._columns({name: value for name, value in row.items() if name not in _OF_WORKFLOW_KEY})
         return self._columns(row)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tests.parity.calls import Command, Done, Way, ways_of
@@ -30,8 +31,9 @@ async def test_t3_a_command_is_carried_out_alike_by_every_way(theatre: Theatre, 
     ways = list(ways_of(case.method).items())
     assert len(ways) > 1
     stages = await asyncio.gather(*(new_stage(theatre, case.before) for _ in ways))
+    requests = [(stage, case.request(stage)) for stage in stages]
 
-    answers = [await carried_out(theatre, case, way, stage) for (_, way), stage in zip(ways, stages, strict=True)]
+    answers = [await carried_out(theatre, case, way, *sent) for (_, way), sent in zip(ways, requests, strict=True)]
 
     rows = await asyncio.gather(*(stored_rows(theatre.database.reader, stage) for stage in stages))
     assert missing_of(case.expected, answers[0]) == {}
@@ -41,7 +43,7 @@ async def test_t3_a_command_is_carried_out_alike_by_every_way(theatre: Theatre, 
 
     # Sent again by another way it is the same command, and gives its first result.
     others = [way for _, way in ways[1:] + ways[:1]]
-    again = [await carried_out(theatre, case, way, stage) for way, stage in zip(others, stages, strict=True)]
+    again = [await carried_out(theatre, case, way, *sent) for way, sent in zip(others, requests, strict=True)]
     assert all(one == again[0] for one in again)
     assert told_again(again[0]) == told_again(answers[0])
     later = await asyncio.gather(*(stored_rows(theatre.database.reader, stage) for stage in stages))
@@ -91,9 +93,9 @@ async def new_stage(theatre: Theatre, before: tuple[Preparation, ...]) -> Stage:
     return await set_stage(theatre.callers, theatre.forger, theatre.database.writer, theatre.now(), before)
 
 
-async def carried_out(theatre: Theatre, case: Done, way: Way, stage: Stage) -> dict[str, Any]:
+async def carried_out(theatre: Theatre, case: Done, way: Way, stage: Stage, request: Message) -> dict[str, Any]:
     """The answer without what must differ; the stage knows from now on what it was given."""
-    outcome = await way(theatre.lines, theatre.callers[case.by], case.request(stage))
+    outcome = await way(theatre.lines, theatre.callers[case.by], request)
     assert (outcome.code, outcome.message) == (OK, "")
     remember(stage, case.method, outcome.answer)
     return Normaliser(stage).document(outcome.answer)

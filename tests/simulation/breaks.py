@@ -34,6 +34,7 @@ from taskstatus.runtime import batch_commit
 from taskstatus.runtime.health_reconciler import HealthReconciler
 from taskstatus.runtime.heartbeat_coalescer import HeartbeatCoalescer
 from taskstatus.runtime.recoveries import Recoveries
+from tests.simulation import command_breaks
 from tests.simulation.outbox import OutboxTable
 
 
@@ -43,6 +44,8 @@ class Break:
 
     damage: Callable[[pytest.MonkeyPatch], None]
     validator: str
+    seeds: int = 40
+    """Within so many it must be found."""
 
 
 def _without_guards(patch: pytest.MonkeyPatch, *names: str) -> None:
@@ -259,4 +262,12 @@ BREAKS: tuple[Break, ...] = (
     Break(forget_beats, "stale_is_true"),
     Break(let_the_dead_beat, "beats_are_answered_truly"),
     Break(lose_triggers, "workflows_follow_their_tasks"),
+    Break(command_breaks.let_the_cancelled_succeed, "cancelling_never_succeeds", seeds=200),
+    Break(command_breaks.leave_out_a_run, "runs_follow_one_another"),
+    Break(command_breaks.begin_step_versions_anew, "versions_are_gapless"),
+    Break(command_breaks.skip_for_nothing, "skips_name_a_result", seeds=200),
+    Break(command_breaks.misremember_ends, "ended_runs_keep_their_outcome"),
+    Break(command_breaks.honour_revoked_credentials, "revoked_credentials_are_dead"),
+    Break(command_breaks.tell_labels_backwards, "labels_follow_their_facts"),
+    Break(command_breaks.audit_nobody, "changes_are_audited"),
 )

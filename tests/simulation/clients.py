@@ -13,6 +13,7 @@ from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, format_task_id
 from tests.history.model import Invocation, Outcome
 from tests.history.rules_events import BREAKING
+from tests.simulation.commander import Commander
 from tests.simulation.faults import Faults
 from tests.simulation.items import WORKER, Assignment, Item, Pulse, a_service, an_activation
 from tests.simulation.line import Line, Refusal
@@ -21,6 +22,9 @@ from tests.simulation.script import ExecutionScript
 
 MOST_ITEMS_OF_ONE = 4
 SETTLE_PAUSE_SECONDS = 0.1
+MOST_RUNS = 3
+"""Of a task, for which its coordinators go on."""
+TURNS_AFTER_THE_END = 5
 TASK_ENDS = (EventType.TASK_COMPLETED, EventType.TASK_FAILED, EventType.TASK_CANCELLED, EventType.TASK_TIMED_OUT)
 
 
@@ -140,10 +144,19 @@ class TaskPlan:
     attempts: dict[str, int]
     """The last attempt known of each step."""
     dynamic: set[str] = field(default_factory=set)
+    run: int = 1
+    """The last run known."""
+    has_ended: bool = False
+    manifest: tuple[str, ...] = field(init=False)
+    executions: list[ExecutionId] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """What is known at first is the manifest."""
+        self.manifest = tuple(self.attempts)
 
 
 class Coordinator:
-    """One coordinator of one task: activates, retries, registers, ends steps and at last the task."""
+    """One coordinator of one task: activates, retries, registers, ends steps and at last the task, and gives orders."""
 
     def __init__(
         self,
@@ -166,16 +179,21 @@ class Coordinator:
         self._open: list[Item] = []
         self._open_commands: list[ActivateAttempt] = []
         self._old_commands: list[ActivateAttempt] = []
+        self._commander = Commander(self.name, producer_id, plan, options, line)
 
     async def run(self) -> None:
         """Act until the turns are used up."""
-        for turn in range(self._options.turns):
+        turn, turns = 0, self._options.turns
+        while turn < turns * min(self._plan.run, MOST_RUNS) + TURNS_AFTER_THE_END * self._plan.has_ended:
             await asyncio.sleep(self._options.think_seconds * self._random.random())
-            await self._act(is_late=turn > self._options.turns // 2)
+            if not await self._commander.act():
+                await self._act(is_late=turn % turns > turns // 2)
+            turn += 1
 
     async def settle(self) -> None:
         """Send what is open until everything has its answer."""
-        while self._open or self._open_commands:
+        while self._open or self._open_commands or self._commander.open:
+            await self._commander.settle()
             for command in list(self._open_commands):
                 await self._activate(command)
             if self._open:
@@ -242,6 +260,7 @@ class Coordinator:
         known = self._plan.attempts.get(command.step_id, 0)
         if command.step_attempt > known:
             self._plan.attempts[command.step_id] = command.step_attempt
+            self._plan.executions.append(bound.binding.execution_id)
             self._assign(Assignment(bound.binding, bound.credentials.token, bound.credentials.handle))
 
     def _choose_events(self, *, is_late: bool) -> list[Item]:
@@ -287,3 +306,5 @@ class Coordinator:
             self._open.append(item)
         elif not is_open and item in self._open:
             self._open.remove(item)
+        if answer.outcome is Outcome.OK and item.content.event_type in TASK_ENDS:
+            self._plan.has_ended = True

@@ -1,15 +1,13 @@
-"""A person or service that gives commands on one task now and then: cancel, run again, relabel, attach, revoke, correct."""
+"""A service that gives commands on one task now and then: cancel, run again, relabel, attach, revoke, correct."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
 from taskstatus.domain.commands import Actor, ReportedError
-from taskstatus.domain.events import EventType
 from taskstatus.domain.lifecycle import TERMINAL, Lifecycle
 from taskstatus.domain.state import ExternalRef
 from taskstatus.domain.task_commands import (
@@ -53,15 +51,15 @@ class Commander:
 
     async def act(self) -> bool:
         """Give an order, or none this time."""
-        random = self._random
-        if random.random() >= self._options.order_rate:
+        random, has_ended = self._random, self._plan.has_ended
+        if random.random() >= self._options.order_rate * (RATE_AFTER_THE_END if has_ended else 1):
             return False
         if self.open and random.randrange(3):
             await self.give(random.choice(self.open))
         elif self._old and random.random() < self._options.wrong_rate:
             await self.give(self._again(random.choice(self._old)))
         else:
-            await self.give(random.choice(CHOICES)(self))
+            await self.give(random.choice(AFTER_THE_END if has_ended else CHOICES)(self))
         return True
 
     async def settle(self) -> None:
@@ -90,6 +88,7 @@ class Commander:
         run = answer.result.task_attempt
         if run > self._plan.run:
             self._plan.run = run
+            self._plan.has_ended = False
             skipped = {step.step_id for step in order.skipped}
             self._plan.attempts = {step_id: int(step_id in skipped) for step_id in self._plan.manifest}
             self._plan.dynamic.clear()
@@ -128,7 +127,7 @@ class Commander:
             for step_id in self._plan.manifest
             if step_id in results and random.randrange(2)
         )
-        if random.random() < self._options.wrong_rate:
+        if random.randrange(4) == 0:
             skipped = (SkippedStep(random.choice(self._plan.manifest), "without a result", "never"),)
         run = random.choice((0, 0, self._plan.run))
         return RerunTask(self._head(f"rerun {run} {skipped}"), run, "once more", skipped)
@@ -170,10 +169,10 @@ class Commander:
 CHOICES: Sequence[Callable[[Commander], TaskOrder]] = (
     Commander.cancel,
     Commander.rerun,
-    Commander.rerun,
-    Commander.rerun,
     Commander.relabel,
     Commander.attach,
     Commander.revoke,
     Commander.correct,
 )
+AFTER_THE_END = (Commander.rerun, Commander.rerun, Commander.correct, Commander.cancel, Commander.relabel)
+RATE_AFTER_THE_END = 6

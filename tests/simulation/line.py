@@ -10,9 +10,22 @@ from typing import TypeVar
 from taskstatus.application.executions import BoundExecution
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.application.register import Registration
+from taskstatus.application.task_commands import TaskCommands
 from taskstatus.domain.commands import ActivateAttempt
 from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.events import EventType
+from taskstatus.domain.ids import TaskId
 from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
+from taskstatus.domain.task_commands import (
+    AttachExternalRef,
+    CommandHead,
+    CommandOutcome,
+    CorrectTask,
+    RequestCancel,
+    RerunTask,
+    RevokeExecution,
+    UpdateMetadata,
+)
 from taskstatus.domain.verdicts import Verdict, result_or_raise
 from tests.history.model import Beat, Creation, Invocation, Outcome
 from tests.simulation.faults import Faults, Trace
@@ -22,6 +35,7 @@ from tests.simulation.options import Fault, Options, stream
 from tests.simulation.replicas import Fleet, Replica
 
 T = TypeVar("T")
+TaskOrder = RequestCancel | RerunTask | UpdateMetadata | AttachExternalRef | RevokeExecution | CorrectTask
 
 LONGEST_PATIENCE_SECONDS = 0.1
 _UNKNOWN_REASONS = frozenset({Reason.UNAVAILABLE, Reason.INTERNAL})
@@ -58,6 +72,8 @@ class Line:
         self._calls = 0
         self.invocations: list[Invocation] = []
         self.creations: list[Creation] = []
+        self.results: dict[TaskId, dict[str, str]] = {}
+        """The events that were acknowledged as the end of a step, by task and step."""
         self.beats: list[Beat] = []
         self.defects: list[str] = []
 
@@ -69,7 +85,29 @@ class Line:
         answer = await self._call(replica, replica.reporting.report_all(drafts), begun)
         if isinstance(answer, Refusal):
             return self._keep([answer.of(one) for one in begun])
-        return self._keep([_answered(one, verdict) for one, verdict in zip(begun, answer, strict=True)])
+        answered = [_answered(one, verdict) for one, verdict in zip(begun, answer, strict=True)]
+        for item, one in zip(items, answered, strict=True):
+            if one.outcome is Outcome.OK and item.content.event_type is EventType.STEP_COMPLETED:
+                step_id = item.content.event_id.partition(".")[0]
+                self.results.setdefault(item.task_id, {})[step_id] = item.content.event_id
+        return self._keep(answered)
+
+    async def order(self, client: str, order: TaskOrder) -> CommandOutcome | Refusal:
+        """Give a command on a task; what it left, or why it did nothing."""
+        head = order.head
+        begun = self._begin_command(client, head, type(order).__name__)
+        replica = await self._reach()
+        answer = await self._call(replica, carried_out(order, replica.commands), [begun])
+        if isinstance(answer, Refusal):
+            self._keep([answer.of(begun)])
+            return answer
+        result = answer.result
+        if result.changed:
+            done = replace(begun, outcome=Outcome.OK, version=result.task_version, duplicate=result.duplicate)
+        else:
+            done = replace(begun, outcome=Outcome.NO_OP)
+        self._keep([done])
+        return answer
 
     async def beat(self, client: str, pulses: list[Pulse]) -> None:
         """Beat for executions of one caller in one call, by unary call or as on a stream."""
@@ -98,7 +136,7 @@ class Line:
 
     async def activate(self, client: str, command: ActivateAttempt) -> BoundExecution | Refusal:
         """Activate an attempt; the execution, or why not."""
-        begun = self._begin_command(client, command)
+        begun = self._begin_command(client, command, f"activates {command.step_id}/{command.step_attempt}")
         replica = await self._reach()
         answer = await self._call(replica, replica.registration.activate(command), [begun])
         if isinstance(answer, Refusal):
@@ -176,11 +214,12 @@ class Line:
                 self._trace.add(client, f"{what} of task …{item.task_id.hex()[-4:]}")
         return begun
 
-    def _begin_command(self, client: str, command: ActivateAttempt) -> Invocation:
+    def _begin_command(self, client: str, command: ActivateAttempt | CommandHead, what: str) -> Invocation:
         self._calls += 1
         now = self._loop.time()
-        what = f"call {self._calls} activates {command.step_id}/{command.step_attempt} ({command.command_id})"
-        self._trace.add(client, f"{what} of task …{command.task_id.hex()[-4:]}")
+        self._trace.add(
+            client, f"call {self._calls} {what} ({command.command_id}) of task …{command.task_id.hex()[-4:]}"
+        )
         return Invocation(
             self._calls * 1_000,
             self._calls,
@@ -204,6 +243,23 @@ class Line:
                 one.client, f"call {one.call} {one.event_id}: {repeat}{one.outcome} {one.version or ''} {one.reason}"
             )
         return timed
+
+
+async def carried_out(order: TaskOrder, commands: TaskCommands) -> CommandOutcome:
+    """The order, by the method of its kind."""
+    match order:
+        case RequestCancel():
+            return await commands.request_cancel(order)
+        case RerunTask():
+            return await commands.rerun(order)
+        case UpdateMetadata():
+            return await commands.update_metadata(order)
+        case AttachExternalRef():
+            return await commands.attach_external_ref(order)
+        case RevokeExecution():
+            return await commands.revoke(order)
+        case CorrectTask():
+            return await commands.correct(order)
 
 
 def _answered(begun: Invocation, verdict: Verdict) -> Invocation:

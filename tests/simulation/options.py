@@ -78,6 +78,8 @@ class Options:
     lost_after_seconds: int
     coalescer: CoalescerConfig
     reconciler: ReconcilerConfig
+    order_rate: float
+    """Share of a coordinator's turns in which it cancels, runs again, relabels, attaches, revokes or corrects."""
 
     @property
     def faultless(self) -> bool:
@@ -107,16 +109,17 @@ def options_of(seed: int) -> Options:
         turns=random.choice((3, 5, 8)),
         think_seconds=random.choice((0.0, 0.02, 0.2)),
         latency_seconds=random.choice((0.0, 0.002, 0.02)),
-        wrong_rate=random.choice((0.0, 0.1, 0.3)),
+        wrong_rate=random.choice((0.0, 0.15, 0.3, 0.3)),
         fault_rates=_fault_rates(random, health),
         lanes=_lanes(random),
         relay=_relay(random),
         enduring_rate=health.choice((0.0, 0.4, 0.8)),
         ends_tasks=health.randrange(3) > 0,
-        silence_rate=health.choice((0.0, 0.1, 0.3)),
+        silence_rate=health.choice((0.0, 0.15, 0.3, 0.3)),
         lost_after_seconds=health.choice((3, 30)),
         coalescer=_coalescer(health),
         reconciler=_reconciler(health),
+        order_rate=stream(seed, "orders").choice((0.0, 0.15, 0.3, 0.3)),
     )
 
 

@@ -19,6 +19,7 @@ from taskstatus.application.ids_factory import IdFactory
 from taskstatus.application.rate_limit import RateLimit, RateLimiter
 from taskstatus.application.register import Registration
 from taskstatus.application.report import Rejections, Reporting
+from taskstatus.application.task_commands import TaskCommands
 from taskstatus.application.workflow_projection import WorkflowProjections
 from taskstatus.domain.dynamic import DynamicLimits
 from taskstatus.domain.notifications import OutboxTools
@@ -95,6 +96,7 @@ class Replica:
             self.watch.coalescer,
         )
         self.registration = Registration(self.store, self.executions, ids, tools, hints, definitions, DynamicLimits())
+        self.commands = TaskCommands(self.store, ExecutionDirectory(reader), definitions, tools, hints)
         self._calls: set[asyncio.Task[object]] = set()
 
     async def serve(self, work: Coroutine[object, object, T], give_up_after: float | None) -> T | None:

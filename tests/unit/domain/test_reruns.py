@@ -59,7 +59,7 @@ def test_r7_run_begins_with_nothing_of_the_one_before(kit: Kit) -> None:
     remains: dict[str, Any] = {
         "failure": TaskFailure("PARSE_FAILED", "Unreadable.", "INPUT", False, "02_parse"),
         "cancel_requested": True,
-        "progress_points": 7,
+        "progress_points": 5_000,
         "stale_steps": 1,
         "degraded_steps": 1,
         "open_dynamic": 2,
@@ -93,6 +93,8 @@ def test_r7_run_begins_with_nothing_of_the_one_before(kit: Kit) -> None:
         "summary_data": b"",
     }
     assert (task.lifecycle, task.open_steps) == (Lifecycle.PENDING, 1)
+    told = [row.payload for row in kit.tables.outbox.values() if row.payload]
+    assert [payload.count(b'"progressPercent":0.0') for payload in told] == [1]
 
 
 def test_r7_input_and_weights_are_frozen_with_the_manifest(kit: Kit) -> None:
