@@ -22,7 +22,7 @@ from taskstatus.domain.metadata import refuse_taken
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import ChangeSet
-from taskstatus.domain.state import Grant, TaskState, WorkflowState
+from taskstatus.domain.state import Grant, StepState, TaskState, WorkflowState
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +197,28 @@ async def _activation_rows(tx: WriteTransaction, command: ActivateAttempt) -> Ac
     parent_id = command.dynamic.parent_execution_id if command.dynamic else None
     parents = await tx.executions([parent_id]) if parent_id else {}
     seen = await tx.seen_events([(command.task_id, command.command_id)])
+    answered = seen.get((command.task_id, command.command_id))
+    is_repeat = answered is not None and answered.digest == command.digest
     runs = await tx.runs([(command.task_id, run)]) if command.dynamic else {}
     is_new_to_run = command.dynamic is not None and not attempts and run > 1
     return ActivationRows(
         locked.state,
         attempts,
         parents.get(parent_id) if parent_id else None,
-        seen.get((command.task_id, command.command_id)),
+        answered,
         locked.now,
         runs[command.task_id, run].run if (command.task_id, run) in runs else None,
         await tx.last_step_version(command.task_id, command.step_id) if is_new_to_run else 0,
+        await _of_earlier_run(tx, command, locked.state) if is_repeat else None,
     )
+
+
+async def _of_earlier_run(tx: WriteTransaction, command: ActivateAttempt, task: TaskState) -> StepState | None:
+    """The execution that a command gave out in a run before the current one; None for one of the current run (R-6)."""
+    event = await tx.committed_event(command.task_id, command.command_id)
+    if event is None or event.execution_id is None or event.task_attempt == task.attempt:
+        return None
+    return (await tx.executions([event.execution_id])).get(event.execution_id)
 
 
 async def _committed_before(tx: WriteTransaction, rows: ActivationRows, execution_id: ExecutionId) -> Activation | None:

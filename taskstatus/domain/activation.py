@@ -55,6 +55,8 @@ class ActivationRows:
     """The task's current run; read for registrations."""
     last_step_version: int = 0
     """Of the step over all runs; read where the step is new to a later run."""
+    first: StepState | None = None
+    """The execution of an earlier run with which this very command was answered before (R-6)."""
 
 
 DefinitionOf = Callable[[TaskState, str], OperationDefinition]
@@ -71,6 +73,8 @@ def activate(
 ) -> Activation:
     """The attempt's execution, new or as it was given before. Raises RefusedError; then nothing is written."""
     task = _own_task(command, rows)
+    if rows.first is not None:
+        return Activation(_as_first_answered(command, task, rows.seen), rows.first, created=False, changes=ChangeSet())
     existing = next((step for step in rows.attempts if step.attempt == command.step_attempt), None)
     if existing is not None and existing.terms is not None:
         return _repeat(command, _as_first_answered(command, task, rows.seen), existing)
@@ -98,6 +102,8 @@ def _own_task(command: ActivateAttempt, rows: ActivationRows) -> TaskState:
         raise RefusedError(Reason.TASK_NOT_FOUND, "no such task")
     if command.parent is None and not task.envelope.may_rule(caller.producer_id):
         raise RefusedError(Reason.PERMISSION_DENIED, "only the task's recorded coordinator may do this")
+    if rows.first is not None:
+        return task
     if command.task_attempt and command.task_attempt != task.attempt:
         raise RefusedError(Reason.STALE_ATTEMPT, "another run of the task is current")
     if not rows.attempts and command.dynamic is None:

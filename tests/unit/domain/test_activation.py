@@ -17,12 +17,14 @@ from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import ChangeSet
 from taskstatus.domain.state import FailurePolicy
+from taskstatus.domain.task_commands import RerunTask
 from tests.unit.factories import (
     COORDINATOR_CALLER,
     EXECUTOR,
     PARSER,
     TASK_ID,
     a_digest,
+    a_head,
     a_registration,
     a_running_step,
     a_step,
@@ -140,6 +142,21 @@ def test_r6_lost_reply_is_settled_even_when_the_task_has_run_again_meanwhile(
     assert (bound.created, bound.binding.execution_id) == (True, execution_of(activated))
     assert (bound.binding.task_attempt, activated.task_attempt) == (1, 1)
     assert bound.task.version == (2 if make is a_registration else 9)
+
+
+@pytest.mark.parametrize("named_run", [0, 1])
+def test_r6_registration_sent_again_after_a_rerun_gets_its_first_execution(kit: Kit, named_run: int) -> None:
+    kit.put(a_task_in(RUNNING), a_running_step())
+    first = activate(kit, a_registration(task_attempt=named_run))
+    kit.report(task_event(EventType.TASK_FAILED))
+    drive(kit.commands.rerun(RerunTask(a_head("cmd-rerun"), 0, "", ())))
+    written = (dict(kit.tables.tasks), dict(kit.tables.steps), dict(kit.tables.events))
+
+    again = activate(kit, a_registration(task_attempt=named_run))
+
+    assert (again.created, again.binding, again.task.version) == (False, first.binding, first.task.version)
+    assert (kit.tables.tasks, kit.tables.steps, kit.tables.events) == written
+    assert refusal(kit, a_registration(digest=a_digest("other"))) is Reason.IDEMPOTENCY_CONFLICT
 
 
 def test_id3_same_attempt_with_other_content_is_a_conflict(kit: Kit) -> None:
