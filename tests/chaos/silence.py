@@ -21,12 +21,12 @@ from taskstatus.adapters.mysql.engine import Database
 from taskstatus.application.identity import Role
 from taskstatus.domain.ids import parse_execution_id
 from tests.chaos.line_watch import WatchedLine
-from tests.chaos.proxy import HOST
 from tests.chaos.silent_worker import TARGET_VARIABLE, TOKEN_VARIABLE
 from tests.chaos.stack import ChaosStack
 from tests.chaos.terms import INTERVAL_SECONDS, TIMEOUT_SECONDS
 from tests.chaos.transports import CHANNEL_OPTIONS
 from tests.support.clients import COORDINATOR, WORKER, Caller, Tokens, new_task, step, unique
+from tests.support.tcp_proxy import HOST
 
 HEALTH = frozenset({common_pb2.STEP_HEALTH_CHANGED, common_pb2.WORKER_LOST})
 PATIENCE_SECONDS = 60.0
