@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
+from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.reasons import Reason
 from taskstatus.domain.workflow_commands import UpdateWorkflow
 from tests.model.execution_machine import ExecutionMachine
 from tests.model.machine import TASKS
 from tests.model.model import Task
 from tests.model.parts import ENDED
-from tests.unit.factories import COORDINATOR_CALLER, a_digest
+from tests.unit.factories import COORDINATOR_CALLER, a_digest, a_task_command, a_task_spec
+
+MOST_ADDED = 3
 
 Shown = tuple[str, str, tuple[str, ...]]
 """(lifecycle, health, where the tasks stand)."""
@@ -27,15 +32,23 @@ class Workflow:
     title: str = "Import"
     ruling: str = ""
     followed: Shown = ("PENDING", "HEALTHY", ("PENDING",) * TASKS)
-    begun: bool = False
-    seen: list[str] = field(default_factory=list)
+    added: int = 0
+    """Tasks that were added later; they wait."""
 
     def follow(self, tasks: list[Task]) -> None:
         """The tasks are counted: a version only when somebody sees a difference."""
-        standings = tuple(sorted(task.lifecycle for task in tasks))
+        standings = tuple(sorted([*(task.lifecycle for task in tasks), *["PENDING"] * self.added]))
         runs_again = any(task.run > 1 for task in tasks)
         lifecycle = self.ruling or _lifecycle(standings, runs_again)
         self.show((lifecycle, _health(lifecycle, standings), standings))
+
+    def add(self, runs_again: bool) -> None:
+        """One more task that waits: a version of its own, whatever the others do meanwhile."""
+        self.added += 1
+        standings = tuple(sorted([*self.followed[2], "PENDING"]))
+        lifecycle = self.ruling or _lifecycle(standings, runs_again)
+        self.version += 1
+        self.followed = (lifecycle, _health(lifecycle, standings), standings)
 
     def show(self, shown: Shown) -> None:
         """What everybody sees from now on."""
@@ -73,6 +86,23 @@ class WorkflowMachine(ExecutionMachine):
         self.workflow.follow(self.models)
         self.product.follow(self.workflow_id)
 
+    @precondition(lambda self: self.workflow.added < MOST_ADDED)
+    @rule()
+    def add_task(self) -> None:
+        """CreateTask; the same key with the same content is the same task, with other content a conflict."""
+        spec = a_task_spec(key=self.new_id("more"), task_type="")
+        command = a_task_command(self.workflow_id, spec, command_id=self.new_id("add"))
+        self.workflow.add(self._ran_again())
+        created = self.product.run(self.product.registration.create_task(command))
+        again = self.product.run(self.product.registration.create_task(command))
+        assert (created.created, created.workflow.version) == (True, self.workflow.version)
+        assert (again.created, again.task.envelope.task_id) == (False, created.task.envelope.task_id)
+        with pytest.raises(RefusedError) as caught:
+            self.product.run(
+                self.product.registration.create_task(replace(command, task=replace(spec, digest=a_digest("other"))))
+            )
+        assert caught.value.reason is Reason.IDEMPOTENCY_CONFLICT
+
     @precondition(lambda self: self.models)
     @rule(title=st.sampled_from(("Import", "Import 2")))
     def rename(self, title: str) -> None:
@@ -88,15 +118,15 @@ class WorkflowMachine(ExecutionMachine):
         _, _, standings = model.followed
         was = model.ruling
         model.ruling = ruling
-        lifecycle = ruling or _lifecycle(standings, self._ran_again(standings))
+        lifecycle = ruling or _lifecycle(standings, self._ran_again())
         before = model.version
         model.show((lifecycle, _health(lifecycle, standings), standings))
         model.version = before + (model.version > before or was != ruling)
         self._update(ruling=ruling, withdraw=not ruling)
 
-    def _ran_again(self, standings: tuple[str, ...]) -> bool:
+    def _ran_again(self) -> bool:
         """Whether the projector's last count knew of a second run."""
-        return self.product.workflow(self.workflow_id).counts.reopened > 0 and bool(standings)
+        return self.product.workflow(self.workflow_id).counts.reopened > 0
 
     def _update(self, title: str | None = None, ruling: str = "", withdraw: bool = False) -> None:
         command = UpdateWorkflow(
