@@ -13,6 +13,7 @@ from taskstatus.application import call_group, executions, query, register
 from taskstatus.application.access import check_access, roles_of
 from taskstatus.application.call_group import CallGroup, StreamGroup
 from taskstatus.application.data_rules import DataRules
+from taskstatus.application.definition_binding import DefinitionBinding
 from taskstatus.application.executions import ExecutionCommands
 from taskstatus.application.identity import Identity, ServiceIdentity, UserIdentity
 from taskstatus.application.query import Queries
@@ -200,8 +201,8 @@ def _task_not_ours(original: Change, command: Any, workflow: Any, existing: Task
     return original(command, workflow, existing, b"")
 
 
-def _without_policies(_: Change, self: Any, caller: Any, task: Any) -> Any:
-    return task
+def _without_policy(_: Change, self: Any, tenant_id: str, authority_scope: str, spec: Any, step: Any) -> Any:
+    return step
 
 
 def _own_roles(original: Change, caller: Identity) -> Any:
@@ -288,7 +289,7 @@ RULES: dict[str, dict[str, tuple[str, Apply]]] = {
         "a task key with other content": ("ID-3", around(register._repeat_task, _same_task_whatever)),
         "a task is never ours": ("ID-3", around(register._repeat_task, _task_not_ours)),
         "another tenant's workflow": ("ID-1", instead_of(register._is_callers, always(True))),
-        "operations give no policy": ("L-5", method(Registration, "_with_policies", _without_policies)),
+        "operations give no policy": ("L-5", method(DefinitionBinding, "_with_policy", _without_policy)),
         "grantees of any length": ("P-1", instead_of(register._check_grantees, always(None))),
         "owners of any length": ("P-1", instead_of(check_user_channel, always(None))),
     },

@@ -302,6 +302,17 @@ def test_o3_progress_that_asks_for_a_person_is_never_absorbed(kit: Kit) -> None:
     assert [(row.aggregate_version, row.protected) for row in summaries] == [(5, True), (6, False)]
 
 
+def test_o3_progress_that_asks_for_a_person_is_not_absorbed_by_one_that_repeats_it(kit: Kit) -> None:
+    kit.put(a_task_in(RUNNING, version=4), a_running_step())
+    waiting = {"business_status": "WAITING_USER_ACTION"}
+
+    verdicts = kit.report(at(2, 10, **waiting), at(3, 20, **waiting))
+
+    assert kinds_of(verdicts) == ["Accepted", "Accepted"]
+    noticed = [b'"notice"' in row.payload for row in kit.tables.outbox.values() if row.payload is not None]
+    assert noticed == [True, False]
+
+
 def test_p3_waiting_that_goes_on_is_no_news(kit: Kit) -> None:
     kit.put(a_task_in(RUNNING), a_running_step())
 
