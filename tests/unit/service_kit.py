@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import orjson
+import pytest
 
 from taskstatus.adapters.memory.clock import MemoryDatabaseClock
 from taskstatus.adapters.memory.definitions import MemoryRegistry
@@ -235,3 +236,19 @@ def execution_of(step: StepState) -> ExecutionId:
     """The execution of an activated attempt."""
     assert step.terms is not None
     return step.terms.execution_id
+
+
+def contents(kit: Kit) -> Any:
+    """Everything that a refused command must leave alone."""
+    tables = kit.tables
+    parts = (tables.tasks, tables.steps, tables.runs, tables.events, tables.dedups, tables.outbox, tables.audits)
+    return [dict(part) for part in parts]
+
+
+def refusal(kit: Kit, call: Coroutine[Any, Any, object]) -> RefusedError:
+    """Why it is refused; checks that nothing was written."""
+    before = contents(kit)
+    with pytest.raises(RefusedError) as caught:
+        drive(call)
+    assert contents(kit) == before
+    return caught.value
