@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 
@@ -26,7 +27,8 @@ class SystemRandomness:
 
     def bits(self, count: int) -> int:
         """A non-negative integer of ``count`` random bits."""
-        return self._source.getrandbits(count)
+        size = (count + 7) // 8
+        return int.from_bytes(os.urandom(size), "big") >> (size * 8 - count)
 
     def fraction(self) -> float:
         """A number in [0, 1)."""

@@ -7,9 +7,9 @@ import orjson
 from taskstatus.application.identity import ExecutionBinding
 from taskstatus.application.ports_definitions import DefinitionRegistry, SchemaValidator
 from taskstatus.domain.commands import EventContent, EventData
-from taskstatus.domain.copying import replace
 from taskstatus.domain.definitions import DataSchema, OperationDefinition, shown_fields
 from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.quick_dataclasses import replace
 from taskstatus.domain.reasons import Reason
 
 GENERIC = "*"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from taskstatus.application.ports_definitions import DefinitionRegistry
 from taskstatus.domain.classification import (
@@ -14,8 +13,8 @@ from taskstatus.domain.classification import (
     bound_versions,
 )
 from taskstatus.domain.commands import StepSpec, TaskSpec
-from taskstatus.domain.copying import replace
 from taskstatus.domain.definitions import OperationDefinition
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.state import TaskState
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
+from taskstatus.domain.quick_dataclasses import dataclass
 
 
 class Role(StrEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 
 from taskstatus.application.call_group import CallGroup
 from taskstatus.application.data_rules import DataRules
@@ -15,10 +14,10 @@ from taskstatus.application.ports_runtime import Canonicalizer, EventWriter, Ser
 from taskstatus.application.ports_store import StoreUnavailableError
 from taskstatus.application.rate_limit import RateLimiter
 from taskstatus.domain.commands import Caller, Credential, EventContent, StatedFields, TaskEventCommand
-from taskstatus.domain.copying import replace
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import COORDINATOR_STEP_EVENTS, REPORTABLE_EVENTS, TASK_EVENTS, EventType
 from taskstatus.domain.ids import ExecutionId, parse_task_id
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import RETRYABLE_REASONS, Reason
 from taskstatus.domain.text import STEP_ID_MAX, is_refused_id
 from taskstatus.domain.verdicts import Accepted, Coalesced, NoOp, Refused, Verdict

@@ -11,11 +11,11 @@ from taskstatus.application.ports_store import TaskStore, TransactionAttempt, Wr
 from taskstatus.domain.business_status import StatusDefinition
 from taskstatus.domain.cancellation import request_cancel
 from taskstatus.domain.commands import Actor
-from taskstatus.domain.copying import replace
 from taskstatus.domain.correction import correct
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.metadata import RefRows, attach_external_ref, update_metadata
 from taskstatus.domain.notifications import OutboxTools
+from taskstatus.domain.quick_dataclasses import replace
 from taskstatus.domain.rerun import RerunRows, rerun
 from taskstatus.domain.revocation import revoke
 from taskstatus.domain.state import TaskState

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 from taskstatus.domain.business_status import generic_name
@@ -17,6 +16,7 @@ from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notifications import OutboxTools, aggregate_trigger, task_notifications
 from taskstatus.domain.own_events import Origin, own_event, own_result
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import ChangeSet, DedupRecord, RunRecord, SeenEvent
 from taskstatus.domain.state import (

@@ -10,12 +10,11 @@ execution that says all that it said, absorbs (E-8): only something that is itse
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from taskstatus.domain.business_status import StatusDefinition
 from taskstatus.domain.commands import EventContent, TaskEventCommand
-from taskstatus.domain.copying import replace
 from taskstatus.domain.decide import Acceptance, Situation, decide, event_record, opened_lease
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import end_with_task
@@ -23,6 +22,7 @@ from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.notifications import OutboxTools, aggregate_trigger, task_notifications
 from taskstatus.domain.progress import replaces
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.records import ChangeSet, DedupRecord, EndedRun, SeenEvent
 from taskstatus.domain.state import StepState, TaskState
 from taskstatus.domain.verdicts import Accepted, Coalesced, Duplicate, Verdict
@@ -187,16 +187,20 @@ class _Batch:
 
     def collect(self, tools: OutboxTools) -> ChangeSet:
         changes = ChangeSet()
-        changed_tasks: dict[TaskId, None] = {}
+        changed_tasks: set[TaskId] = set()
+        otherwise_changed: set[TaskId] = set()
         for acceptance, verdict in zip(self._acceptances, self.verdicts, strict=True):
             if acceptance is None:
                 continue
-            changed_tasks[acceptance.command.task_id] = None
+            changed_tasks.add(acceptance.command.task_id)
+            if acceptance.command.content.event_type is not EventType.STEP_PROGRESS:
+                otherwise_changed.add(acceptance.command.task_id)
             self._collect_dedup(changes, acceptance, verdict)
             if isinstance(verdict, Accepted):
                 self._collect_event(changes, acceptance, tools)
         changes.tasks = [self._rows.tasks[task_id] for task_id in changed_tasks]
         changes.steps = [self._rows.steps[key] for key in self._dirty_steps]
+        changes.progressed = changed_tasks - otherwise_changed
         changes.leases = [self._rows.leases[execution_id] for execution_id in self._dirty_leases]
         return changes
 

@@ -7,10 +7,11 @@ A task type has versions of a definition of its own. The generic statuses exist 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.quick_dataclasses import dataclass
 
 RETRY_WAIT = "RETRY_WAIT"
 WAITING_USER_ACTION = "WAITING_USER_ACTION"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from taskstatus.domain.business_status import StatusDefinition
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import with_version
 from taskstatus.domain.notifications import OutboxTools
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import TaskEnvelope, TaskState
 from taskstatus.domain.task_commands import (

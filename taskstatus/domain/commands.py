@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from taskstatus.domain.definitions import JsonObject
@@ -11,6 +11,7 @@ from taskstatus.domain.events import EventType
 from taskstatus.domain.health_changes import HealthObservation
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.progress import Progress
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.registration_terms import DEFAULT_TERMS, RegistrationTerms
 from taskstatus.domain.scrubbing import scrubbed
 from taskstatus.domain.state import DurationSource, ExternalRef, FailurePolicy, Grant, StepError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from taskstatus.domain.business_status import StatusDefinition
@@ -28,6 +27,7 @@ from taskstatus.domain.health_changes import (
 from taskstatus.domain.health_guards import judge_health
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.notices import waits_for_person
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.records import EventRecord, LeaseRecord, ReportResult, SeenEvent
 from taskstatus.domain.state import StepState, TaskState
 from taskstatus.domain.verdicts import Accepted, Verdict

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from taskstatus.domain.events import EXECUTION_EVENTS, EventType
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.state import FailurePolicy
 
 GENERIC_VERSION = 0
@@ -88,6 +88,7 @@ GENERIC_PROGRESS_SCHEMA = DataSchema(
 )
 
 
+@lru_cache(maxsize=4_096)
 def generic_profile(operation_code: str) -> OperationDefinition:
     """The profile of an operation that has no definition; it can never end a task."""
     return OperationDefinition(

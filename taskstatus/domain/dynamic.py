@@ -6,12 +6,12 @@ writes; how many of their executions are open stands on the task's row, changed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from taskstatus.domain.commands import DynamicStep, ParentCredential
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import RunRecord
 from taskstatus.domain.registration_terms import DynamicPolicy, RegistrationMode

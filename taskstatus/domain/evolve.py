@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from taskstatus.domain.business_status import RETRY_WAIT, WAITING_STATUSES, WAITING_USER_ACTION, generic_name
 from taskstatus.domain.commands import EventContent
-from taskstatus.domain.copying import replace
 from taskstatus.domain.durations import milliseconds_between
 from taskstatus.domain.events import EventType
 from taskstatus.domain.lifecycle import TARGET_OF_EVENT, Lifecycle
 from taskstatus.domain.progress import FULL_POINTS, Progress, goes_back
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.state import (
     TASK_ENDED,
     DurationSource,
@@ -21,6 +21,29 @@ from taskstatus.domain.state import (
     TaskFailure,
     TaskState,
 )
+
+PROGRESS_OF_TASK = (
+    "version",
+    "row_revision",
+    "business_status",
+    "progress_points",
+    "committed_at",
+    "summary_schema",
+    "summary_data",
+)
+PROGRESS_OF_STEP = (
+    "source_seq",
+    "version",
+    "business_status",
+    "progress",
+    "progress_seq",
+    "credited_points",
+    "phase_code",
+    "phase_label",
+    "data_schema",
+    "shown_data",
+)
+"""The only fields that a STEP_PROGRESS changes, of its task and of its step: most writes are of these (E-8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +60,11 @@ def evolve_step(step: StepState, event: Recorded, version: int) -> StepState:
     """The attempt after one step event; ``version`` is the step version that the event makes."""
     content = event.content
     target = TARGET_OF_EVENT[content.event_type]
-    step = replace(
+    moved = replace(
         step,
         version=version,
+        lifecycle=target,
+        started_at=step.started_at or (event.at if content.event_type is EventType.STEP_STARTED else None),
         source_seq=content.source_seq if event.own_sequence else step.source_seq,
         business_status=content.business_status or _step_status(step, target),
         phase_code=content.phase_code or step.phase_code,
@@ -50,9 +75,7 @@ def evolve_step(step: StepState, event: Recorded, version: int) -> StepState:
         progress_seq=max(step.progress_seq, content.progress_seq),
         credited_points=max(step.credited_points, _points(content)),
     )
-    if target.is_terminal:
-        return _end_step(step, content, target, event.at)
-    return replace(step, lifecycle=target, started_at=step.started_at or event.at)
+    return _end_step(moved, content, event.at) if target.is_terminal else moved
 
 
 def _step_status(step: StepState, target: Lifecycle) -> str:
@@ -72,20 +95,19 @@ def _points(content: EventContent) -> int:
     return points or 0
 
 
-def _end_step(step: StepState, content: EventContent, target: Lifecycle, at: datetime) -> StepState:
+def _end_step(step: StepState, content: EventContent, at: datetime) -> StepState:
     duration_ms, source = _measured(content, step.started_at, at)
-    failed = target is Lifecycle.FAILED
+    failed = step.lifecycle is Lifecycle.FAILED
     warns = failed and step.definition.failure_policy is FailurePolicy.CONTINUE_WITH_WARNING
     return replace(
         step,
-        lifecycle=target,
         finished_at=at,
         duration_ms=duration_ms,
         duration_source=source,
         stale=False,
         degraded=warns,
         error=content.error.settled() if content.error else None,
-        credited_points=FULL_POINTS if target is Lifecycle.SUCCEEDED else step.credited_points,
+        credited_points=FULL_POINTS if step.lifecycle is Lifecycle.SUCCEEDED else step.credited_points,
     )
 
 
@@ -124,19 +146,16 @@ def evolve_task_by_step(task: TaskState, before: StepState, after: StepState, ev
         business_status = _status_by_policy(after, content.event_type)
     if not business_status:
         business_status = generic_name(lifecycle) if starts else task.business_status
+    data = content.data if content.data and content.data.summary else None
     return replace(
-        _with_summary(with_step_counted(task, before, after), content),
+        task,
         lifecycle=lifecycle,
         business_status=business_status,
         started_at=event.at if starts else task.started_at,
+        summary_schema=data.schema if data else task.summary_schema,
+        summary_data=data.summary if data else task.summary_data,
+        **_counts(task, before, after),
     )
-
-
-def _with_summary(task: TaskState, content: EventContent) -> TaskState:
-    data = content.data
-    if data is None or not data.summary:
-        return task
-    return replace(task, summary_schema=data.schema, summary_data=data.summary)
 
 
 def _status_by_policy(step: StepState, event_type: EventType) -> str:
@@ -152,16 +171,20 @@ def _status_by_policy(step: StepState, event_type: EventType) -> str:
 
 def with_step_counted(task: TaskState, before: StepState | None, after: StepState) -> TaskState:
     """The task's counters after one attempt went from ``before`` (None: did not exist) to ``after``."""
-    weight = after.definition.weight
-    return replace(
-        task,
-        progress_points=task.progress_points
-        + weight * (after.credited_points - (before.credited_points if before else 0)),
-        open_steps=task.open_steps + _is_open(after) - _is_open(before),
-        stale_steps=task.stale_steps + after.stale - (before.stale if before else False),
-        degraded_steps=task.degraded_steps + after.degraded - (before.degraded if before else False),
-        open_dynamic=task.open_dynamic + (_is_open(after) - _is_open(before) if after.definition.dynamic else 0),
-    )
+    return replace(task, **_counts(task, before, after))
+
+
+def _counts(task: TaskState, before: StepState | None, after: StepState) -> dict[str, Any]:
+    """The fields of ``with_step_counted``."""
+    opened = _is_open(after) - _is_open(before)
+    credited = after.credited_points - (before.credited_points if before else 0)
+    return {
+        "progress_points": task.progress_points + after.definition.weight * credited,
+        "open_steps": task.open_steps + opened,
+        "stale_steps": task.stale_steps + after.stale - (before.stale if before else False),
+        "degraded_steps": task.degraded_steps + after.degraded - (before.degraded if before else False),
+        "open_dynamic": task.open_dynamic + (opened if after.definition.dynamic else 0),
+    }
 
 
 def _is_open(step: StepState | None) -> int:

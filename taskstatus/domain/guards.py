@@ -7,7 +7,6 @@ it. ``GUARDS`` is data: tests, the reference page and the precedence of errors a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -25,6 +24,7 @@ from taskstatus.domain.ids import (
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import TARGET_OF_EVENT, Lifecycle, may_move
 from taskstatus.domain.progress import goes_back
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import SeenEvent
 from taskstatus.domain.state import StepState, TaskState

@@ -7,13 +7,13 @@ flags of health move: the lifecycle never does, and nobody is declared FAILED fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId
 from taskstatus.domain.lease import LeaseState, patience_seconds
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.state import StepState, TaskState
 
 SERVICE_PRODUCER = "taskstatus"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from taskstatus.domain.commands import Caller, Credential
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.standing import ExecutionStanding
 

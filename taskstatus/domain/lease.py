@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from taskstatus.domain.ids import ExecutionId
+from taskstatus.domain.quick_dataclasses import dataclass
 
 MAX_PATIENCE = 4
 """How many timeouts flapping can add to the first one."""

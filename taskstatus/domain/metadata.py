@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from taskstatus.domain.errors import RefusedError, invalid
 from taskstatus.domain.events import EventType
 from taskstatus.domain.evolve import with_version
 from taskstatus.domain.notifications import OutboxTools
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import ExternalRefRecord
 from taskstatus.domain.state import ExternalRef, TaskEnvelope

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from taskstatus.domain.business_status import WAITING_USER_ACTION
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import TaskId, format_task_id
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.scrubbing import scrubbed
 from taskstatus.domain.state import FailurePolicy, StepState, TaskState
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from taskstatus.domain.events import EventType
 from taskstatus.domain.notices import notice_for
 from taskstatus.domain.projections import render_summary
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.records import AggregateType, Audience, OutboxKind, OutboxRecord, Projection
 from taskstatus.domain.state import StepState, TaskState, WorkflowState
 from taskstatus.domain.workflow_messages import render_workflow_summary

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from taskstatus.domain.commands import Actor
 from taskstatus.domain.events import EventType
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.records import EventRecord, ReportResult
 from taskstatus.domain.state import StepState, TaskState
 

@@ -7,7 +7,8 @@ reached, so that retries and parallel steps neither count twice nor go back.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from taskstatus.domain.quick_dataclasses import dataclass
 
 FULL_POINTS = 10_000
 

@@ -5,7 +5,7 @@ A ``ChangeSet`` is everything that one transaction writes; the store writes it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
@@ -14,6 +14,7 @@ from taskstatus.domain.health import Health
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.state import DurationSource, ExternalRef, Grant, StepState, TaskFailure, TaskState, WorkflowState
 
@@ -315,6 +316,9 @@ class ChangeSet:
     external_refs: list[ExternalRefRecord] = field(default_factory=list)
     new_steps: list[StepState] = field(default_factory=list)
     steps: list[StepState] = field(default_factory=list)
+    progressed: set[TaskId] = field(default_factory=set)
+    """Tasks, also among ``tasks``, to which nothing but progress was reported: of them and of their changed steps, only
+    ``PROGRESS_OF_TASK`` and ``PROGRESS_OF_STEP`` differ from what was read."""
     ended_runs: list[EndedRun] = field(default_factory=list)
     opened_leases: list[LeaseRecord] = field(default_factory=list)
     leases: list[LeaseState] = field(default_factory=list)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from taskstatus.domain.quick_dataclasses import dataclass
 
 
 class RegistrationMode(StrEnum):

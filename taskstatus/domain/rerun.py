@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 from taskstatus.domain.business_status import generic_name
@@ -15,6 +14,7 @@ from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notifications import OutboxTools, task_notifications
 from taskstatus.domain.own_events import own_event, own_result
 from taskstatus.domain.progress import FULL_POINTS
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import DedupRecord, EventRecord, RunRecord
 from taskstatus.domain.state import SKIPPED, SkipRecord, StepState, TaskState

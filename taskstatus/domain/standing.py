@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from taskstatus.domain.health import Health
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.reasons import Reason
 
 

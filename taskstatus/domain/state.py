@@ -7,7 +7,7 @@ are naive UTC ``datetime`` values of the database's clock, with microseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
@@ -15,6 +15,7 @@ from taskstatus.domain.health import Health, shown_health
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.progress import Progress
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.registration_terms import DEFAULT_TERMS, RegistrationTerms
 from taskstatus.domain.workflow_aggregate import NO_MEMBERS, AggregationPolicy, MemberCounts
 

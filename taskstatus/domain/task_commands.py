@@ -8,7 +8,7 @@ and nothing is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from datetime import datetime
 
 from taskstatus.domain.commands import Actor, ReportedError
@@ -19,6 +19,7 @@ from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notifications import OutboxTools, aggregate_trigger, task_notifications
 from taskstatus.domain.own_events import Origin, own_event, own_result
 from taskstatus.domain.permissions import OPERATE, VIEW, may
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import AuditRecord, ChangeSet, DedupRecord, ReportResult, SeenEvent
 from taskstatus.domain.state import ExternalRef, Grant, StepState, TaskState

@@ -7,11 +7,11 @@ accents for nothing (docs/decisions/task-lists.md). No character of the text is 
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from datetime import datetime
 
 from taskstatus.domain.ids import TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.state import TaskState
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import assert_never
 
 from taskstatus.domain.errors import RefusedError
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import STALE_REASONS, Reason
 from taskstatus.domain.records import ReportResult
 from taskstatus.domain.state import StepState, TaskState

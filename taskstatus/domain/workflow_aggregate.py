@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from taskstatus.domain.health import Health
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 
 
 class AggregationPolicy(StrEnum):

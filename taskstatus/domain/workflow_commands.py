@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 from taskstatus.domain.commands import Caller, actor_of
@@ -12,6 +11,7 @@ from taskstatus.domain.ids import WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.notifications import OutboxTools
 from taskstatus.domain.own_events import Origin
+from taskstatus.domain.quick_dataclasses import dataclass, replace
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.records import ChangeSet, WorkflowEventRecord
 from taskstatus.domain.state import WorkflowState

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import TaskId
 from taskstatus.domain.notifications import OutboxTools, workflow_notifications
 from taskstatus.domain.own_events import Origin
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.records import ChangeSet, WorkflowEventRecord
 from taskstatus.domain.state import WorkflowState
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from taskstatus.domain.health import Health
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.state import WorkflowState
 from taskstatus.domain.workflow_aggregate import MemberCounts, health_of
 from taskstatus.domain.workflow_changes import status_for

@@ -17,7 +17,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from taskstatus.application.call_group import CallGroup
@@ -31,6 +30,7 @@ from taskstatus.application.ports_store import (
 from taskstatus.domain.commands import TaskEventCommand
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.notifications import OutboxTools
+from taskstatus.domain.quick_dataclasses import dataclass
 from taskstatus.domain.reasons import Reason
 from taskstatus.domain.verdicts import Accepted, Coalesced, Refused, Verdict
 from taskstatus.runtime.batch_commit import BatchCommit, untold

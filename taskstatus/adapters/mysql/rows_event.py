@@ -8,7 +8,15 @@ from typing import Any
 
 from taskstatus.adapters.mysql.session import Row
 from taskstatus.adapters.mysql.statements import Parameters
-from taskstatus.adapters.mysql.values import epoch_micros, from_json, optional_enum, text, to_json, value_or_null
+from taskstatus.adapters.mysql.values import (
+    epoch_micros,
+    from_json,
+    optional_enum,
+    plain,
+    text,
+    to_json,
+    value_or_null,
+)
 from taskstatus.domain.events import EventType
 from taskstatus.domain.health import Health
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
@@ -66,7 +74,7 @@ def to_row(event: EventRecord) -> Parameters:
         event.task_version,
         event.event_id,
         event.workflow_id,
-        event.event_type.value,
+        plain(event.event_type),
         event.task_attempt,
         event.step_id,
         event.step_attempt,
@@ -76,9 +84,9 @@ def to_row(event: EventRecord) -> Parameters:
         event.step_version,
         event.producer_id,
         event.source_seq,
-        event.lifecycle.value,
+        plain(event.lifecycle),
         event.business_status,
-        event.health.value,
+        plain(event.health),
         event.error_code,
         event.data_schema,
         event.reason,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskstatus.adapters.mysql.session import Row
 from taskstatus.adapters.mysql.statements import Parameters
-from taskstatus.adapters.mysql.values import text
+from taskstatus.adapters.mysql.values import plain, text
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import WorkflowId
 from taskstatus.domain.records import AggregateType, Audience, LeaseRecord, OutboxKind, OutboxRecord, Projection
@@ -49,16 +49,16 @@ def to_row(record: OutboxRecord) -> Parameters:
     return (
         record.bucket,
         record.outbox_id,
-        record.aggregate_type.value,
+        plain(record.aggregate_type),
         record.aggregate_id,
         record.aggregate_version,
-        record.kind.value,
-        record.projection.value,
-        record.audience.value,
+        plain(record.kind),
+        plain(record.projection),
+        plain(record.audience),
         record.tenant_id,
         record.owner_id,
         record.workflow_id,
-        record.event_type.value,
+        plain(record.event_type),
         record.protected,
         record.payload,
         record.traceparent,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import orjson
+
+_EPOCH = datetime(1970, 1, 1)
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -21,9 +25,16 @@ def optional_enum(kind: type[E], value: bytes | str | None) -> E | None:
     return None if value is None else kind(text(value))
 
 
+plain: Callable[[StrEnum], str] = attrgetter("_value_")
+"""The plain text of a member, since drivers choose the encoding by the exact type.
+
+``.value`` is the same by two calls in Python; a row has half a dozen.
+"""
+
+
 def value_or_null(member: StrEnum | None) -> str | None:
-    """The plain text of a member: drivers choose the encoding by the exact type."""
-    return None if member is None else member.value
+    """The plain text of a member, or NULL."""
+    return None if member is None else plain(member)
 
 
 def to_json(value: Any) -> bytes:
@@ -38,10 +49,10 @@ def from_json(value: bytes | str) -> Any:
 
 def epoch_micros(moment: datetime) -> int:
     """A naive UTC time as microseconds since 1970, exactly."""
-    since = moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_epoch_micros(micros: int) -> datetime:
     """The naive UTC time of microseconds since 1970."""
-    return datetime(1970, 1, 1) + timedelta(microseconds=micros)
+    return _EPOCH + timedelta(microseconds=micros)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from google.protobuf.message import Message
+
+from taskstatus.domain.quick_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from taskstatus.application.identity import Identity
 from taskstatus.application.ports_definitions import DefinitionKey
 from taskstatus.domain import text
 from taskstatus.domain.classification import ClassifyTask
-from taskstatus.domain.copying import replace
 from taskstatus.domain.definitions import ANY_TASK_TYPE, Json
 from taskstatus.domain.errors import FieldViolation, RefusedError, invalid
+from taskstatus.domain.quick_dataclasses import replace
 from taskstatus.entrypoints.wire.call import CallInfo
 from taskstatus.entrypoints.wire.decode import known_task_id
 from taskstatus.entrypoints.wire.decode_commands import head_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskstatus.domain.copying import replace
+from taskstatus.domain.quick_dataclasses import replace
 from tests.unit.factories import a_step, a_task, progress, step_event
 
 RECORDS = (a_task(), a_step(), step_event("STEP_PROGRESS"), step_event("STEP_PROGRESS").content)
