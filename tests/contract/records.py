@@ -337,7 +337,7 @@ def merged(parts: list[ChangeSet]) -> ChangeSet:
     whole = ChangeSet()
     for part in parts:
         for name in ChangeSet.__slots__:
-            getattr(whole, name).extend(getattr(part, name))
+            setattr(whole, name, type(getattr(whole, name))([*getattr(whole, name), *getattr(part, name)]))
     return whole
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from taskstatus.application.ports_store import StoreRefusedError
 from taskstatus.domain.business_status import generic_name
+from taskstatus.domain.evolve import PROGRESS_OF_STEP, PROGRESS_OF_TASK
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.lifecycle import Lifecycle
@@ -169,6 +170,9 @@ class Tables:
         _all_new("task", map(_task_key, changes.new_tasks), self.tasks)
         _all_new("task_client_key", map(_client_task_key, changes.new_tasks), self.task_keys)
         _all_there("task", map(_task_key, changes.tasks), self.tasks, created)
+        for task in changes.tasks:
+            if task.envelope.task_id in changes.progressed:
+                _check_progress(self.tasks[task.envelope.task_id], task, (*PROGRESS_OF_TASK, "envelope"))
         _all_new("task_run", ((run.task_id, run.task_attempt) for run in changes.new_runs), self.runs)
         _all_there("task_run", map(_run_key, changes.ended_runs), self.runs, created_runs)
         _all_there("task_run", ((run.task_id, run.task_attempt) for run in changes.runs), self.runs, created_runs)
@@ -179,6 +183,9 @@ class Tables:
         created = {step.key for step in changes.new_steps}
         _all_new("task_step", (step.key for step in changes.new_steps), self.steps)
         _all_there("task_step", (step.key for step in changes.steps), self.steps, created)
+        for step in changes.steps:
+            if step.task_id in changes.progressed:
+                _check_progress(self.steps[step.key], step, PROGRESS_OF_STEP)
         newly_activated = [
             step.terms.execution_id
             for step in (*changes.new_steps, *changes.steps)
@@ -264,6 +271,12 @@ def _cancelled(step: StepState, ended_at: datetime) -> StepState:
         finished_at=ended_at,
         version=step.version + 1,
     )
+
+
+def _check_progress(before: TaskState | StepState, after: TaskState | StepState, moved: Iterable[str]) -> None:
+    """Raise AssertionError when a progress changed a field that the real tables would not write."""
+    kept = replace(after, **{name: getattr(before, name) for name in moved})
+    assert kept == before, f"a progress changed more than {', '.join(moved)}"
 
 
 def _all_new(what: str, keys: Iterable[Hashable], taken: Container[Any]) -> None:

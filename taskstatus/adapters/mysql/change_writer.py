@@ -1,4 +1,4 @@
-"""Writes one ``ChangeSet`` in the lock order, a fixed number of statements for any number of rows.
+"""Writes one ``ChangeSet`` in the lock order, one to four statements a table for any number of rows up to a thousand.
 
 Rows within a statement are sorted by key. Updates of existing rows are upserts, the one multi-row update that both
 products and a router by bucket take; an upsert that inserts is a row that nobody held locked, and is refused.
@@ -7,7 +7,8 @@ products and a router by bucket take; an upsert that inserts is a row that nobod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import TypeVar
 
 from taskstatus.adapters.mysql import (
     hot_sql,
@@ -64,7 +65,9 @@ async def _write_workflows(session: Session, changes: ChangeSet) -> None:
 
 async def _write_tasks(session: Session, changes: ChangeSet) -> None:
     await _insert(session, hot_sql.INSERT_TASKS, _sorted_rows(changes.new_tasks, rows_task.to_row, 1))
-    await _update(session, hot_sql.UPDATE_TASKS, _sorted_rows(changes.tasks, rows_task.to_update_row, 1))
+    moved, progressed = _parted(changes.tasks, lambda task: task.envelope.task_id in changes.progressed)
+    await _update(session, hot_sql.UPDATE_TASKS, _sorted_rows(moved, rows_task.to_update_row, 1))
+    await _update(session, hot_sql.PROGRESS_TASKS, _sorted_rows(progressed, rows_task.to_progress_row, 1))
     for task in sorted(changes.relabelled, key=lambda task: task.envelope.task_id):
         await _relabel(session, task)
     await _insert(session, hot_sql.INSERT_RUNS, _sorted_rows(changes.new_runs, rows_run.to_row, 1, 2))
@@ -84,7 +87,9 @@ async def _relabel(session: Session, task: TaskState) -> None:
 
 async def _write_steps(session: Session, changes: ChangeSet) -> None:
     await _insert(session, hot_sql.INSERT_STEPS, _sorted_rows(changes.new_steps, rows_step.to_row, 1, 2, 3, 4))
-    await _update(session, hot_sql.UPDATE_STEPS, _sorted_rows(changes.steps, rows_step.to_update_row, 1, 2, 3, 4))
+    moved, progressed = _parted(changes.steps, lambda step: step.task_id in changes.progressed)
+    await _update(session, hot_sql.UPDATE_STEPS, _sorted_rows(moved, rows_step.to_update_row, 1, 2, 3, 4))
+    await _update(session, hot_sql.PROGRESS_STEPS, _sorted_rows(progressed, rows_step.to_progress_row, 1, 2, 3, 4))
     await _end_runs(session, hot_sql.cancel_unfinished_steps, changes.ended_runs)
 
 
@@ -101,7 +106,7 @@ async def _write_leases(session: Session, changes: ChangeSet) -> None:
 async def _change_leases(session: Session, leases: Sequence[LeaseState]) -> None:
     values = flatten([rows_lease.changed_values(leases, column) for column in rows_lease.CHANGED])
     keys = (*(lease.execution_id for lease in leases), *(lease.bucket for lease in leases))
-    if await session.change(hot_sql.change_leases(len(leases)), (*values, *keys)) != len(leases):
+    if await session.change(hot_sql.change_leases(len(leases)), (*values, *keys)) != len(set(keys[: len(leases)])):
         raise StoreRefusedError("a changed row of task_execution_lease does not exist, or is closed")
 
 
@@ -127,10 +132,14 @@ async def _update(session: Session, statement: MultiRow, rows: Iterable[Paramete
 
 
 def _sorted_rows(records: Iterable[R], to_row: Callable[[R], Parameters], *key_positions: int) -> list[Parameters]:
-    def key(row: Parameters) -> list[Any]:
-        return [row[position] for position in key_positions]
+    return sorted(map(to_row, records), key=itemgetter(*key_positions))
 
-    return sorted(map(to_row, records), key=key)
+
+def _parted(records: Iterable[R], is_second: Callable[[R], bool]) -> tuple[list[R], list[R]]:
+    parts: tuple[list[R], list[R]] = ([], [])
+    for record in records:
+        parts[is_second(record)].append(record)
+    return parts
 
 
 def _execution_of(closed: tuple[int, ExecutionId]) -> ExecutionId:

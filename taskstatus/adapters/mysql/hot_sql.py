@@ -35,6 +35,26 @@ _BLANKS = {
             "operation_definition_version",
             "skip_source_event_id",
             "skip_reason",
+            "execution_id",
+            "activation_digest",
+            "heartbeat_interval_seconds",
+            "heartbeat_timeout_seconds",
+            "definition_version",
+            "definition_task_type",
+            "failure_code",
+            "failure_message",
+            "failure_category",
+            "failure_retryable",
+            "failed_step_id",
+            "error_category",
+            "error_code",
+            "error_message",
+            "error_retryable",
+            "error_diagnostics_ref",
+            "started_at",
+            "finished_at",
+            "duration_ms",
+            "duration_source",
         ),
         "NULL",
     ),
@@ -48,6 +68,17 @@ _BLANKS = {
             "depth",
             "is_sensitive",
             "weight_total",
+            "attempt",
+            "cancel_requested",
+            "shared",
+            "open_steps",
+            "stale_steps",
+            "degraded_steps",
+            "open_dynamic",
+            "generation",
+            "superseded",
+            "is_stale",
+            "is_degraded",
         ),
         "0",
     ),
@@ -308,6 +339,10 @@ def _blank(frozen: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((column, _BLANKS.get(column, "''")) for column in frozen)
 
 
+def _unnamed(columns: tuple[str, ...], named: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(column for column in columns if column not in named)
+
+
 INSERT_WORKFLOWS = MultiRow("workflow", rows_workflow.COLUMNS)
 UPDATE_WORKFLOWS = MultiRow(
     "workflow",
@@ -321,6 +356,13 @@ INSERT_TASKS = MultiRow("task", rows_task.COLUMNS)
 UPDATE_TASKS = MultiRow(
     "task", rows_task.KEY + rows_task.MUTABLE, updated=rows_task.MUTABLE, fixed=_blank(rows_task.FROZEN)
 )
+PROGRESS_TASKS = MultiRow(
+    "task",
+    rows_task.KEY + rows_task.PROGRESSED,
+    updated=rows_task.PROGRESSED,
+    fixed=_blank(_unnamed(rows_task.COLUMNS, rows_task.KEY + rows_task.PROGRESSED)),
+)
+"""Most events are progress: a quarter of the columns, and two thirds of the database's time for all of them."""
 INSERT_RUNS = MultiRow("task_run", rows_run.COLUMNS)
 END_RUNS = MultiRow(
     "task_run",
@@ -340,6 +382,13 @@ UPDATE_STEPS = MultiRow(
     rows_step.KEY + rows_step.MUTABLE,
     updated=rows_step.MUTABLE,
     fixed=(*_blank(rows_step.FROZEN), ("write_count", "0")),
+    computed=(("write_count", "task_step.write_count+1"),),
+)
+PROGRESS_STEPS = MultiRow(
+    "task_step",
+    rows_step.KEY + rows_step.PROGRESSED,
+    updated=rows_step.PROGRESSED,
+    fixed=(*_blank(_unnamed(rows_step.COLUMNS, rows_step.KEY + rows_step.PROGRESSED)), ("write_count", "0")),
     computed=(("write_count", "task_step.write_count+1"),),
 )
 INSERT_LEASES = MultiRow("task_execution_lease", rows_outbox.LEASE_COLUMNS, fixed=(("heartbeat_seq", "0"),))
@@ -366,6 +415,7 @@ HOT_STATEMENTS: Mapping[str, Callable[[int], str]] = {
     "insert_workflow_events": INSERT_WORKFLOW_EVENTS.text,
     "insert_tasks": INSERT_TASKS.text,
     "update_tasks": UPDATE_TASKS.text,
+    "progress_tasks": PROGRESS_TASKS.text,
     "insert_runs": INSERT_RUNS.text,
     "end_runs": END_RUNS.text,
     "count_registrations": COUNT_REGISTRATIONS.text,
@@ -380,6 +430,7 @@ HOT_STATEMENTS: Mapping[str, Callable[[int], str]] = {
     "insert_audits": INSERT_AUDITS.text,
     "insert_steps": INSERT_STEPS.text,
     "update_steps": UPDATE_STEPS.text,
+    "progress_steps": PROGRESS_STEPS.text,
     "cancel_unfinished_steps": cancel_unfinished_steps,
     "insert_leases": INSERT_LEASES.text,
     "lock_leases": lock_leases,

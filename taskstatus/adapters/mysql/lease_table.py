@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from taskstatus.adapters.mysql import hot_sql, rows_standing
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
 from taskstatus.adapters.mysql.session import Row, Session
-from taskstatus.adapters.mysql.statements import Parameters, cut_keys, flatten
+from taskstatus.adapters.mysql.statements import Parameters, cut_keys, filled_up, flatten
 from taskstatus.adapters.mysql.transactions import MySqlTaskStore
 from taskstatus.application.ports_heartbeats import MAX_PERSISTED_BEATS, Beat
 from taskstatus.application.ports_store import TransactionAttempt
@@ -52,6 +52,7 @@ class LeaseTable:
         return await self.standings([beat.execution_id for beat in latest])
 
     async def _write(self, beats: Sequence[Beat], monotonic_now: Callable[[], float]) -> None:
+        beats = filled_up(beats)
         statement = hot_sql.persist_beats(len(beats))
 
         async def write(session: Session, _attempt: TransactionAttempt) -> None:

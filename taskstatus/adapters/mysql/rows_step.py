@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskstatus.adapters.mysql.session import Row
 from taskstatus.adapters.mysql.statements import Parameters
-from taskstatus.adapters.mysql.values import from_json, optional_enum, text, to_json, value_or_null
+from taskstatus.adapters.mysql.values import from_json, optional_enum, plain, text, to_json, value_or_null
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.progress import Progress
@@ -75,6 +75,21 @@ _CHANGING = (
 COLUMNS = (*KEY, *_DEFINITION, "created_at", *_TERMS, *_CHANGING)
 MUTABLE = (*_TERMS, *_CHANGING)
 """The terms too: a manifest step gets them when its first attempt is activated (R-10)."""
+PROGRESSED = (
+    "source_seq",
+    "version",
+    "business_status",
+    "progress_current",
+    "progress_total",
+    "progress_unit",
+    "progress_seq",
+    "credited_points",
+    "phase_code",
+    "phase_label",
+    "data_schema",
+    "shown_data",
+)
+"""What a progress changes of its step."""
 
 FROZEN = (*_DEFINITION, "created_at")
 """What no update changes."""
@@ -82,6 +97,7 @@ FROZEN = (*_DEFINITION, "created_at")
 _TERMS_AT = len(KEY) + len(_DEFINITION) + 1
 _SKIP_AT = len(KEY) + len(_DEFINITION) - 2
 _CHANGING_AT = _TERMS_AT + len(_TERMS)
+_NO_PROGRESS: Parameters = (None, None, None)
 _NO_ERROR: Parameters = (None, None, None, None, None)
 _NO_TERMS: Parameters = (None, None, None, None, None, None, None)
 
@@ -101,6 +117,24 @@ def to_row(step: StepState) -> Parameters:
 def to_update_row(step: StepState) -> Parameters:
     """The values of KEY and MUTABLE."""
     return (*_key_row(step), *_terms_row(step.terms), *_changing_row(step))
+
+
+def to_progress_row(step: StepState) -> Parameters:
+    """The values of KEY and PROGRESSED."""
+    progress = step.progress
+    return (
+        *_key_row(step),
+        step.source_seq,
+        step.version,
+        step.business_status,
+        *(_NO_PROGRESS if progress is None else (progress.current, progress.total, progress.unit)),
+        step.progress_seq,
+        step.credited_points,
+        step.phase_code,
+        step.phase_label,
+        step.data_schema,
+        step.shown_data or None,
+    )
 
 
 def from_row(row: Row) -> StepState:
@@ -185,11 +219,11 @@ def _changing_row(step: StepState) -> Parameters:
         step.superseded,
         step.source_seq,
         step.version,
-        step.lifecycle.value,
+        plain(step.lifecycle),
         step.business_status,
         step.stale,
         step.degraded,
-        *((None, None, None) if progress is None else (progress.current, progress.total, progress.unit)),
+        *(_NO_PROGRESS if progress is None else (progress.current, progress.total, progress.unit)),
         step.progress_seq,
         step.credited_points,
         step.phase_code,

@@ -6,7 +6,7 @@ from taskstatus.adapters.mysql.rows_failure import failure_from_row, failure_to_
 from taskstatus.adapters.mysql.rows_terms import terms_from_json, terms_to_json
 from taskstatus.adapters.mysql.session import Row
 from taskstatus.adapters.mysql.statements import Parameters
-from taskstatus.adapters.mysql.values import from_json, optional_enum, text, to_json, value_or_null
+from taskstatus.adapters.mysql.values import from_json, optional_enum, plain, text, to_json, value_or_null
 from taskstatus.domain.ids import TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.state import DurationSource, Grant, TaskEnvelope, TaskState
@@ -73,6 +73,16 @@ MUTABLE = (
     "summary_data",
     "open_dynamic",
 )
+PROGRESSED = (
+    "version",
+    "row_revision",
+    "business_status",
+    "progress_points",
+    "committed_at",
+    "summary_schema",
+    "summary_data",
+)
+"""What a step's progress changes of its task."""
 COLUMNS = _ENVELOPE + MUTABLE
 KEY = ("bucket", "id")
 FROZEN = _ENVELOPE[len(KEY) :]
@@ -102,6 +112,21 @@ def to_row(state: TaskState) -> Parameters:
 def to_update_row(state: TaskState) -> Parameters:
     """The values of KEY and MUTABLE."""
     return (state.envelope.bucket, state.envelope.task_id, *_mutable_row(state))
+
+
+def to_progress_row(state: TaskState) -> Parameters:
+    """The values of KEY and PROGRESSED."""
+    return (
+        state.envelope.bucket,
+        state.envelope.task_id,
+        state.version,
+        state.row_revision,
+        state.business_status,
+        state.progress_points,
+        state.committed_at,
+        state.summary_schema,
+        state.summary_data or None,
+    )
 
 
 def id_of(row: Row) -> TaskId:
@@ -219,7 +244,7 @@ def _mutable_row(state: TaskState) -> Parameters:
         state.attempt,
         state.version,
         state.row_revision,
-        state.lifecycle.value,
+        plain(state.lifecycle),
         state.business_status,
         state.cancel_requested,
         state.shared,

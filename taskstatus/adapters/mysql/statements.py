@@ -1,11 +1,17 @@
-"""Building blocks of multi-row SQL: lists of placeholders, and rows cut into statements that the server will take."""
+"""Building blocks of multi-row SQL: lists of placeholders, and rows cut into statements that the server will take.
+
+Every size of a statement is a text of its own, which each connection has to prepare: for a hundred rows that costs the
+server more than running it. So statements come in a few sizes only. Rows are dealt to several of them, largest first;
+lists of keys are filled up with their last key.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeVar
 
 MAX_ROWS = 1000
@@ -13,6 +19,7 @@ MAX_KEYS = 500
 """Keys per query: MariaDB turns IN lists of 1,000 and more into a join with a temporary table."""
 MAX_BYTES = 4 * 1024 * 1024
 """Well below the smallest usual max_allowed_packet (16 MiB on MariaDB)."""
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 150, 200, 300, 400, MAX_KEYS, MAX_ROWS)
 _BYTES_PER_VALUE = 8
 _SIZED = frozenset({bytes, str})
 _CACHED_TEXTS = 256
@@ -58,28 +65,43 @@ def flatten(rows: Sequence[Parameters]) -> Parameters:
 
 
 def cut_rows(rows: Sequence[Parameters]) -> Iterator[Sequence[Parameters]]:
-    """The rows in groups of at most MAX_ROWS and about MAX_BYTES; a row larger than that goes alone."""
+    """The rows in groups of SIZES and of at most about MAX_BYTES; a row larger than that goes alone."""
+    if _size(flatten(rows)) <= MAX_BYTES:
+        # As good as always, and the sizes of single rows do not matter then.
+        yield from _in_sizes(rows)
+        return
     group: list[Parameters] = []
     size = 0
     for row in rows:
         row_size = _size(row)
-        if group and (len(group) == MAX_ROWS or size + row_size > MAX_BYTES):
-            yield group
+        if size + row_size > MAX_BYTES:
+            yield from _in_sizes(group)
             group, size = [], 0
         group.append(row)
         size += row_size
-    if group:
-        yield group
+    yield from _in_sizes(group)
+
+
+def _in_sizes(rows: Sequence[Parameters]) -> Iterator[Sequence[Parameters]]:
+    first = 0
+    while left := len(rows) - first:
+        size = SIZES[bisect_right(SIZES, left) - 1]
+        yield rows[first : first + size]
+        first += size
 
 
 def cut_keys(keys: Sequence[K]) -> Iterator[Sequence[K]]:
-    """The keys in groups of at most MAX_KEYS."""
-    rest = iter(keys)
-    while group := list(islice(rest, MAX_KEYS)):
-        yield group
+    """The keys in groups of SIZES, at most MAX_KEYS: the last key is repeated as often as it takes."""
+    for first in range(0, len(keys), MAX_KEYS):
+        yield filled_up(keys[first : first + MAX_KEYS])
 
 
-def _size(row: Parameters) -> int:
-    """About the bytes of a row in the statement; escaping can double a value, and characters take up to four bytes."""
-    values = sum([len(value) for value in row if value.__class__ in _SIZED])
-    return len(row) * _BYTES_PER_VALUE + 2 * values
+def filled_up(keys: Sequence[K]) -> Sequence[K]:
+    """At least one key, at most MAX_KEYS, and the last one repeated up to the next of SIZES."""
+    return (*keys, *[keys[-1]] * (SIZES[bisect_left(SIZES, len(keys))] - len(keys)))
+
+
+def _size(values: Parameters) -> int:
+    """About their bytes in the statement; escaping can double a value, and characters take up to four bytes."""
+    sizes = sum([len(value) for value in values if value.__class__ in _SIZED])
+    return len(values) * _BYTES_PER_VALUE + 2 * sizes

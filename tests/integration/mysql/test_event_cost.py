@@ -18,5 +18,5 @@ async def test_e6_statements_and_row_reads_per_event_are_equal_at_3_and_300_step
 
 
 async def test_e6_statements_of_a_batch_do_not_grow_with_its_events(database_url: str, dev_keys: DevKeys) -> None:
-    small, large = [await costs(database_url, dev_keys.execution_keys_file, 3, tasks) for tasks in (5, 50)]
+    small, large = [await costs(database_url, dev_keys.execution_keys_file, 3, tasks) for tasks in (2, 100)]
     assert [cost.statements for cost in large] == [cost.statements for cost in small]

@@ -118,8 +118,10 @@ async def test_event_costs_the_same_row_reads_with_3_and_with_300_steps(database
     assert costs[0] == costs[1]
 
 
-@pytest.mark.parametrize("count", [2, 50])
-async def test_statements_of_a_batch_do_not_depend_on_its_size(database: Database, filled: Filled, count: int) -> None:
+@pytest.mark.parametrize("count", [2, 100])
+async def test_a_batch_of_a_usual_size_has_as_many_statements_as_one_event(
+    database: Database, filled: Filled, count: int
+) -> None:
     single, batch = [await _count_statements(database, sample) for sample in (filled[:1], filled[:count])]
     assert batch == single
 

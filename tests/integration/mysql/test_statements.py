@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from taskstatus.adapters.mysql.engine import Database
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
-from taskstatus.adapters.mysql.statements import MAX_BYTES, MAX_KEYS, MAX_ROWS, MultiRow, cut_keys, cut_rows
+from taskstatus.adapters.mysql.statements import MAX_BYTES, MAX_KEYS, MAX_ROWS, SIZES, MultiRow, cut_keys, cut_rows
 from tests.contract import records
 
 from .filling import write
@@ -28,6 +31,26 @@ def test_nothing_is_cut_into_nothing() -> None:
 
 def test_keys_are_cut_by_number() -> None:
     assert [len(group) for group in cut_keys(range(MAX_KEYS + 1))] == [MAX_KEYS, 1]
+
+
+@given(st.integers(1, 2 * MAX_ROWS))
+def test_rows_of_any_number_are_written_by_a_few_statements_that_are_known_already(number: int) -> None:
+    rows = [(place,) for place in range(number)]
+
+    groups = list(cut_rows(rows))
+
+    assert [row for group in groups for row in group] == rows
+    assert {len(group) for group in groups} <= set(SIZES)
+    assert len(groups) <= 4 + 4 * (number // 100)
+
+
+@given(st.integers(1, 2 * MAX_KEYS))
+def test_keys_are_filled_up_with_one_of_them_to_a_known_size(number: int) -> None:
+    groups = list(cut_keys(range(number)))
+
+    assert sorted({key for group in groups for key in group}) == list(range(number))
+    assert {len(group) for group in groups} <= set(SIZES)
+    assert sum(map(len, groups)) < 1.6 * number + 1
 
 
 def test_text_names_columns_once_and_repeats_rows() -> None:
