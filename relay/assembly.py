@@ -28,8 +28,8 @@ from taskstatus.domain.projections import render_detail
 from taskstatus.settings import Settings
 
 CLAIMED_BY_MAX = 128
-POOLS = PoolLimits(writers=3, readers=2)
-"""One connection for the publishing loop, one for upkeep, and one spare while a broken one is replaced."""
+SPARE_CONNECTIONS = 2
+"""One for upkeep, and one while a broken one is replaced; each turn of the publishing loop has one of its own."""
 
 
 @asynccontextmanager
@@ -43,7 +43,9 @@ async def open_relay(
     settings.require("centrifugo_api_key")
     clock, randomness, metrics = SystemClock(), SystemRandomness(), RelayMetrics(registry)
     async with AsyncExitStack() as stack:
-        database = open_database(settings.database_url.get_secret_value(), POOLS)
+        connections = config.turns_at_once + SPARE_CONNECTIONS
+        pools = PoolLimits(writers=connections, readers=config.turns_at_once)
+        database = open_database(settings.database_url.get_secret_value(), pools)
         stack.push_async_callback(database.dispose)
         publisher = make_publisher(settings, config)
         stack.push_async_callback(publisher.close)

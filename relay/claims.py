@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from relay.rows import Backlog, Claim, ClaimedRow, OutboxUnavailableError
 from taskstatus.adapters.mysql.errors import Cause, DatabaseError
 from taskstatus.adapters.mysql.session import Session, open_session
+from taskstatus.adapters.mysql.statements import filled_up, marks
 from taskstatus.domain.ids import make_id
 
 LAST_ERROR_MAX: Final = 1024
@@ -163,13 +164,10 @@ def _for_rows(
     statement: str, rows: Sequence[ClaimedRow], *, before: tuple[Any, ...], after: tuple[Any, ...] = ()
 ) -> tuple[str, tuple[Any, ...]]:
     """The statement with its lists filled in, and all its parameters; ids sorted, so that two marks never cross."""
-    ids = sorted(row.outbox_id for row in rows)
-    buckets = sorted({row.bucket for row in rows})
-    return statement.format(ids=_marks(ids), buckets=_marks(buckets)), (*before, *ids, *buckets, *after)
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join(["%s"] * len(values))
+    keys = filled_up(sorted((row.outbox_id, row.bucket) for row in rows))
+    places = marks(len(keys))
+    parameters = (*before, *(key for key, _ in keys), *(bucket for _, bucket in keys), *after)
+    return statement.format(ids=places, buckets=places), parameters
 
 
 def _microseconds(seconds: float) -> int:

@@ -10,6 +10,8 @@ class RelayConfig:
     """Batch, lease, failures and pace of the publishing loop; all times in seconds."""
 
     batch_rows: int = 100
+    turns_at_once: int = 3
+    """While claims come back full: one turn waits for the database while another sends."""
     lease_seconds: float = 30.0
     publish_timeout_seconds: float = 5.0
     """Of one request to Centrifugo."""
@@ -27,8 +29,8 @@ class RelayConfig:
         """Raise ValueError for figures that cannot work together."""
         if not 1 <= self.batch_rows <= 1000:
             raise ValueError("batch_rows must be 1 to 1000")
-        if self.failure_budget < 1:
-            raise ValueError("failure_budget must be at least 1")
+        if self.failure_budget < 1 or self.turns_at_once < 1:
+            raise ValueError("failure_budget and turns_at_once must be at least 1")
         if self.publish_timeout_seconds <= 0 or self.lease_seconds <= 2 * self.publish_timeout_seconds:
             raise ValueError("lease_seconds must be more than twice publish_timeout_seconds, which must be above 0")
         for first, most in (

@@ -35,7 +35,7 @@ class Renderer(Protocol):
 
 
 class RelayLoop:
-    """One publishing loop. ``run_once`` is one turn; ``start`` repeats it until ``stop``."""
+    """One publishing loop. ``run_once`` is one turn; ``start`` repeats it until ``stop``, a few at once on a backlog."""
 
     def __init__(
         self,
@@ -101,8 +101,24 @@ class RelayLoop:
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
-            await self.run_once()
+            if await self.run_once() >= self._config.batch_rows:
+                await self._drain()
             await self._wait()
+
+    async def _drain(self) -> None:
+        """Turns side by side while claims come back full. They share no row: each has a claim of its own."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._config.turns_at_once):
+                    group.create_task(self._turns())
+        except BaseExceptionGroup as defects:
+            # What killed one turn has ended them all; it is told as it would be without others.
+            raise defects.exceptions[0] from None
+
+    async def _turns(self) -> None:
+        while not (self._stopping.is_set() or self._pacing.in_outage):
+            if await self.run_once() < self._config.batch_rows:
+                return
 
     async def _wait(self) -> None:
         """Until the wait is over or a hint comes; during an outage only a stop ends it early."""

@@ -18,7 +18,7 @@ from taskstatus.adapters.memory.reader import MemoryTaskReader
 from taskstatus.adapters.memory.store import MemoryTaskStore
 from taskstatus.domain.projections import render_detail
 from tests.simulation.centrifugo import Centrifugo, SimulatedPublisher
-from tests.simulation.faults import Faults, Process, Trace
+from tests.simulation.faults import Faults, Process, ProcessKilledError, Trace
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.options import Fault, Options, stream
 from tests.simulation.outbox import OutboxTable, RelayOutbox
@@ -108,8 +108,9 @@ class RelayHost:
             self._relay = self._make_relay()
             self._task = await self._relay.start()
             await asyncio.wait([self._task])
-            if not self._task.cancelled() and self._task.exception() is not None:
-                self.defects.append(f"{self._name} died of {self._task.exception()!r}")
+            cause = None if self._task.cancelled() else self._task.exception()
+            if cause is not None and not isinstance(cause, ProcessKilledError):
+                self.defects.append(f"{self._name} died of {cause!r}")
                 return
             if not self._stopping:
                 await asyncio.sleep(self._random.random() * LONGEST_DOWN_SECONDS)
