@@ -45,6 +45,8 @@ class Order:
     width: int = 0
     streams: int = 4
     progress_events: int = PROGRESS_EVENTS
+    burst: int = 1
+    """Events of one execution in a call."""
     cut_seconds: float = 0.0
     """How often every stream is cut; 0: never, and no event may be answered otherwise than with a new version."""
     calls_per_second: float = 0.0
@@ -198,7 +200,7 @@ async def _started(order: Order) -> list[BeatWindow]:
 
 
 def _windows(order: Order) -> list[Window]:
-    return deal(order.unpacked_tasks(), order.senders, order.width, order.progress_events)
+    return deal(order.unpacked_tasks(), order.senders, order.width, order.progress_events, order.burst)
 
 
 _OPENERS: Mapping[str, Opener] = {

@@ -1,8 +1,8 @@
 """The events of every load: executions that start, tell of their progress and complete.
 
-A task's three executions follow one another, and a call never holds two events of one task, so that no build can save
-work by absorbing progress. The first execution at each position of a window skips some of its progress, so that from
-then on calls hold all kinds of events.
+A task's three executions follow one another, and a call holds one event of a task, so that no build can save work by
+absorbing progress (E-8); bursts, in which it can, are asked for. The first execution at each position of a window skips
+some of its progress, so that from then on calls hold all kinds of events.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from taskstatus.domain.events import EventType
 
@@ -79,27 +79,35 @@ Task = Sequence[Execution]
 
 
 class Window:
-    """What one sender sends: each call holds the next event of each of ``width`` tasks."""
+    """What one sender sends: each call holds the next event (or the next ``burst``) of each of ``width`` tasks."""
 
     def __init__(
-        self, tasks: Sequence[Task], width: int, phase: int = 0, progress_events: int = PROGRESS_EVENTS
+        self,
+        tasks: Sequence[Task],
+        width: int,
+        phase: int = 0,
+        progress_events: int = PROGRESS_EVENTS,
+        burst: int = 1,
     ) -> None:
         if len(tasks) < width:
             raise ValueError(f"{len(tasks)} tasks do not fill a window of {width}")
         self.executions = list(chain.from_iterable(tasks))
+        self._burst = burst
         self._positions = [
             _events(tasks[position::width], phase + position, progress_events) for position in range(width)
         ]
 
     def next_call(self) -> list[Event]:
         """The next call's events; empty once a position has run out of tasks, and not to be asked again then."""
-        events = [event for event in (next(position, None) for position in self._positions) if event is not None]
-        return events if len(events) == len(self._positions) else []
+        bursts = [list(islice(position, self._burst)) for position in self._positions]
+        return list(chain.from_iterable(bursts)) if all(bursts) else []
 
 
-def deal(tasks: Sequence[Task], senders: int, width: int, progress_events: int = PROGRESS_EVENTS) -> list[Window]:
+def deal(
+    tasks: Sequence[Task], senders: int, width: int, progress_events: int = PROGRESS_EVENTS, burst: int = 1
+) -> list[Window]:
     """Windows over disjoint tasks, one per sender."""
-    return [Window(tasks[sender::senders], width, sender * width, progress_events) for sender in range(senders)]
+    return [Window(tasks[sender::senders], width, sender * width, progress_events, burst) for sender in range(senders)]
 
 
 def _events(tasks: Iterable[Task], phase: int, progress_events: int) -> Iterator[Event]:

@@ -35,7 +35,7 @@ class Renderer(Protocol):
 
 
 class RelayLoop:
-    """One publishing loop. ``run_once`` is one turn; ``start`` repeats it until ``stop``, a few at once on a backlog."""
+    """One publishing loop. ``run_once`` is one turn; ``start`` repeats it until ``stop``, a few at once if it must."""
 
     def __init__(
         self,

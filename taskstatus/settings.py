@@ -49,7 +49,7 @@ class Settings(BaseSettings):
     version_epoch: str = Field(default="1", min_length=1, max_length=64)
     log_format: Literal["json", "text"] = "json"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    lanes: int = Field(default=2, ge=1, le=64)
+    lanes: int = Field(default=3, ge=1, le=64)
     lane_batch_commands: int = Field(default=100, ge=1, le=1_000)
     lane_queue_commands: int = Field(default=2_000, ge=1, le=100_000)
     lane_cached_tasks: int = Field(default=10_000, ge=1, le=1_000_000)

@@ -43,7 +43,8 @@ class ExecutionDirectory:
 
     async def prefetch(self, execution_ids: Iterable[ExecutionId]) -> None:
         """Read those that are not known yet in one go, so that a batch does not ask one by one."""
-        missing = sorted(set(execution_ids) - self._cache.keys())
+        # One look-up each: a set less the cache's keys would walk through the whole cache.
+        missing = sorted({execution_id for execution_id in execution_ids if execution_id not in self._cache})
         if len(missing) > 1:
             for found in (await self._reader.execution_bindings(missing)).values():
                 self.remember(found)

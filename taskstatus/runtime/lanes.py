@@ -1,9 +1,10 @@
 """Group-commit lanes: commands of one task, in order, many per transaction.
 
 A lane takes whatever has queued while its last commit was in flight: no artificial wait when idle, big batches under
-load. States of a lane: *idle* (queue empty) → *committing* (one transaction in flight, further commands queue) → …,
-and *draining* (no new commands; ends when its queue is empty). Every command of a task goes to the same lane of this
-process; other replicas are kept apart by the row locks.
+load. States of a lane: *idle* (queue empty) → *held* (a small batch, while another lane of the shard commits) →
+*committing* (one transaction in flight, further commands queue) → …, and *draining* (no new commands; ends when its
+queue is empty). Every command of a task goes to the same lane of this process; other replicas are kept apart by the row
+locks.
 
 Failures: the store retries passing causes itself; what it gives up on is answered UNAVAILABLE, and later items of the
 same execution in the same call are answered likewise, unevaluated (E-10). Rows that the database refuses split the
@@ -16,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 from taskstatus.application.call_group import CallGroup
@@ -45,8 +47,11 @@ UNAVAILABLE_RETRY_SECONDS = 1.0
 class LaneConfig:
     """Sizes of the lanes; raises ValueError for values that cannot work."""
 
-    lanes_per_shard: int = 2
+    lanes_per_shard: int = 3
     max_batch_commands: int = 100
+    small_batch_commands: int = 50
+    """A batch of fewer waits for a commit in flight rather than have one beside it: a transaction costs this process
+    and the database as much as some twenty events."""
     max_batch_bytes: int = 1024 * 1024
     max_queued_commands: int = 2_000
     """Per lane; beyond it a command is answered RATE_LIMITED."""
@@ -56,7 +61,7 @@ class LaneConfig:
 
     def __post_init__(self) -> None:
         sizes = (self.lanes_per_shard, self.max_batch_commands, self.max_batch_bytes, self.max_queued_commands)
-        if min(*sizes, self.cached_tasks) < 1:
+        if min(*sizes, self.small_batch_commands, self.cached_tasks) < 1:
             raise ValueError("lane sizes must be at least 1")
 
 
@@ -116,6 +121,7 @@ class Lanes:
         self._wake_up = wake_up
         self._clock = clock
         self._lanes: dict[tuple[str, int], _Lane] = {}
+        self._commits: dict[str, _Commits] = {}
         self._draining = False
 
     def submit(self, command: TaskEventCommand, group: CallGroup) -> Awaitable[Verdict]:
@@ -134,10 +140,11 @@ class Lanes:
         task_id = command.task_id
         bucket = int.from_bytes(task_id[6:8], "big") & 0x0FFF
         index = int.from_bytes(task_id[8:], "big") % self._config.lanes_per_shard
-        key = (self._shards.shard_of(bucket), index)
-        lane = self._lanes.get(key)
+        shard = self._shards.shard_of(bucket)
+        lane = self._lanes.get((shard, index))
         if lane is None:
-            lane = self._lanes[key] = _Lane(self._config, self._run_batch)
+            commits = self._commits.setdefault(shard, _Commits())
+            lane = self._lanes[shard, index] = _Lane(self._config, self._run_batch, commits)
         return lane
 
     async def stop(self) -> None:
@@ -207,12 +214,47 @@ def _queue_full() -> Refused:
 _RunBatch = Callable[[Sequence[_Submission]], Awaitable[None]]
 
 
+class _Commits:
+    """Those in flight of one shard, and the lanes that wait for the end of one."""
+
+    def __init__(self) -> None:
+        self._in_flight = 0
+        self._held: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def any_in_flight(self) -> bool:
+        """Whether some lane commits."""
+        return self._in_flight > 0
+
+    def hold(self) -> asyncio.Future[None]:
+        """Done when a commit has ended, for one lane at a time and the longest held first."""
+        held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held.append(held)
+        return held
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """A commit from here to the end of the block."""
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            while self._held:
+                held = self._held.popleft()
+                if not held.done():
+                    held.set_result(None)
+                    break
+
+
 class _Lane:
     """One queue and the task that empties it; the task lives only while there is something to commit."""
 
-    def __init__(self, config: LaneConfig, run_batch: _RunBatch) -> None:
+    def __init__(self, config: LaneConfig, run_batch: _RunBatch, commits: _Commits) -> None:
         self._config = config
         self._run_batch = run_batch
+        self._commits = commits
+        self._held: asyncio.Future[None] | None = None
         self._queue: deque[_Submission] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -226,7 +268,13 @@ class _Lane:
         self._queue.append(submission)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.get_running_loop().create_task(self._empty())
+        elif self._held is not None and not self._is_small and not self._held.done():
+            self._held.set_result(None)
         return True
+
+    @property
+    def _is_small(self) -> bool:
+        return len(self._queue) < min(self._config.small_batch_commands, self._config.max_batch_commands)
 
     async def drain(self) -> None:
         if self._worker is not None:
@@ -234,9 +282,13 @@ class _Lane:
 
     async def _empty(self) -> None:
         while self._queue:
+            while self._commits.any_in_flight and self._is_small:
+                self._held = self._commits.hold()
+                await self._held
             batch = self._take()
             try:
-                await self._run_batch(batch)
+                with self._commits.one():
+                    await self._run_batch(batch)
             except Exception:
                 # A fault of our own around the commit. Whoever waits must be told, or would wait for ever.
                 logger.exception("a lane failed", extra={"commands": len(batch)})

@@ -29,7 +29,7 @@ STRICT_MODES = (
     "ERROR_FOR_DIVISION_BY_ZERO",
     "NO_ENGINE_SUBSTITUTION",
 )
-PREPARED_STATEMENTS = 128
+PREPARED_STATEMENTS = 192
 """Kept by each asyncmy connection, the least recently used go; above the server's 16,382 statements run as text."""
 LOCK_WAIT_SECONDS = 5
 STATEMENT_LIMIT_SECONDS = 8

@@ -19,7 +19,9 @@ MAX_KEYS = 500
 """Keys per query: MariaDB turns IN lists of 1,000 and more into a join with a temporary table."""
 MAX_BYTES = 4 * 1024 * 1024
 """Well below the smallest usual max_allowed_packet (16 MiB on MariaDB)."""
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 150, 200, 300, 400, MAX_KEYS, MAX_ROWS)
+KEY_SIZES = (1, 2, 4, 8, 16, 32, 64, 100, 200, 300, 400, MAX_KEYS, MAX_ROWS)
+ROW_SIZES = (*range(1, 13), 16, 24, 32, 48, 64, 100, 150, 200, 300, 400, 500, MAX_ROWS)
+"""Small ones are cheap to prepare, and a second statement costs as much as a dozen rows."""
 _BYTES_PER_VALUE = 8
 _SIZED = frozenset({bytes, str})
 _CACHED_TEXTS = 256
@@ -65,7 +67,7 @@ def flatten(rows: Sequence[Parameters]) -> Parameters:
 
 
 def cut_rows(rows: Sequence[Parameters]) -> Iterator[Sequence[Parameters]]:
-    """The rows in groups of SIZES and of at most about MAX_BYTES; a row larger than that goes alone."""
+    """The rows in groups of ROW_SIZES and of at most about MAX_BYTES; a row larger than that goes alone."""
     if _size(flatten(rows)) <= MAX_BYTES:
         # As good as always, and the sizes of single rows do not matter then.
         yield from _in_sizes(rows)
@@ -85,20 +87,20 @@ def cut_rows(rows: Sequence[Parameters]) -> Iterator[Sequence[Parameters]]:
 def _in_sizes(rows: Sequence[Parameters]) -> Iterator[Sequence[Parameters]]:
     first = 0
     while left := len(rows) - first:
-        size = SIZES[bisect_right(SIZES, left) - 1]
+        size = ROW_SIZES[bisect_right(ROW_SIZES, left) - 1]
         yield rows[first : first + size]
         first += size
 
 
 def cut_keys(keys: Sequence[K]) -> Iterator[Sequence[K]]:
-    """The keys in groups of SIZES, at most MAX_KEYS: the last key is repeated as often as it takes."""
+    """The keys in groups of KEY_SIZES, at most MAX_KEYS: the last key is repeated as often as it takes."""
     for first in range(0, len(keys), MAX_KEYS):
         yield filled_up(keys[first : first + MAX_KEYS])
 
 
 def filled_up(keys: Sequence[K]) -> Sequence[K]:
-    """At least one key, at most MAX_KEYS, and the last one repeated up to the next of SIZES."""
-    return (*keys, *[keys[-1]] * (SIZES[bisect_left(SIZES, len(keys))] - len(keys)))
+    """At least one key, at most MAX_ROWS, and the last one repeated up to the next of KEY_SIZES."""
+    return (*keys, *[keys[-1]] * (KEY_SIZES[bisect_left(KEY_SIZES, len(keys))] - len(keys)))
 
 
 def _size(values: Parameters) -> int:

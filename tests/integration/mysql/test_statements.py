@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from taskstatus.adapters.mysql.engine import Database
 from taskstatus.adapters.mysql.reader import MySqlTaskReader
-from taskstatus.adapters.mysql.statements import MAX_BYTES, MAX_KEYS, MAX_ROWS, SIZES, MultiRow, cut_keys, cut_rows
+from taskstatus.adapters.mysql.statements import (
+    KEY_SIZES,
+    MAX_BYTES,
+    MAX_KEYS,
+    MAX_ROWS,
+    ROW_SIZES,
+    MultiRow,
+    cut_keys,
+    cut_rows,
+)
 from tests.contract import records
 
 from .filling import write
@@ -40,8 +49,8 @@ def test_rows_of_any_number_are_written_by_a_few_statements_that_are_known_alrea
     groups = list(cut_rows(rows))
 
     assert [row for group in groups for row in group] == rows
-    assert {len(group) for group in groups} <= set(SIZES)
-    assert len(groups) <= 4 + 4 * (number // 100)
+    assert {len(group) for group in groups} <= set(ROW_SIZES)
+    assert len(groups) <= 6 + number // MAX_ROWS
 
 
 @given(st.integers(1, 2 * MAX_KEYS))
@@ -49,8 +58,8 @@ def test_keys_are_filled_up_with_one_of_them_to_a_known_size(number: int) -> Non
     groups = list(cut_keys(range(number)))
 
     assert sorted({key for group in groups for key in group}) == list(range(number))
-    assert {len(group) for group in groups} <= set(SIZES)
-    assert sum(map(len, groups)) < 1.6 * number + 1
+    assert {len(group) for group in groups} <= set(KEY_SIZES)
+    assert sum(map(len, groups)) < 2 * number
 
 
 def test_text_names_columns_once_and_repeats_rows() -> None:

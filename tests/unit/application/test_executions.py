@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from taskstatus.application.executions import ExecutionDirectory, IssuedCredentials
-from taskstatus.application.identity import Role
+from taskstatus.application.identity import ExecutionBinding, Role
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import ExecutionId
@@ -177,6 +179,21 @@ def test_r11_only_revocation_moves_the_generation(reporting: ReportingKit, event
 def test_r11_supersession_does_not_move_the_generation(reporting: ReportingKit) -> None:
     reporting.activate(attempt=2)
     assert [reporting.kit.step(attempt=number).generation for number in (1, 2)] == [1, 1]
+
+
+def test_r4_looking_executions_up_never_walks_through_all_that_are_known(reporting: ReportingKit) -> None:
+    class Unwalkable(OrderedDict[ExecutionId, ExecutionBinding]):
+        def __iter__(self) -> Iterator[ExecutionId]:
+            raise AssertionError("a call must cost the same whatever is cached")
+
+        keys = __iter__  # type: ignore[assignment]
+
+    directory = ExecutionDirectory(reporting.kit.reader)
+    known = drive(directory.binding(execution_of(reporting.kit.step())))
+    directory._cache = Unwalkable({known.execution_id: known})
+
+    drive(directory.prefetch([known.execution_id]))
+    assert drive(directory.binding(known.execution_id)) == known
 
 
 def test_r11_missing_credential_is_unauthenticated(reporting: ReportingKit) -> None:

@@ -60,6 +60,16 @@ def test_window_gives_each_position_one_event_per_call_and_whole_executions() ->
     assert all(len({event.execution for event in call}) == 2 for call in calls)
 
 
+def test_burst_gives_each_position_several_events_of_its_execution_in_order() -> None:
+    window = Window([[execution(0)], [execution(1)]], 2, phase=0, progress_events=4, burst=3)
+
+    call = window.next_call()
+
+    assert [(event.execution, event.number) for event in call[:3]] == [(execution(0), number) for number in range(3)]
+    assert [event.number for event in window.next_call()][:3] == [3, 4, 5]
+    assert window.next_call() == []
+
+
 def test_deal_gives_senders_disjoint_tasks_and_refuses_too_few() -> None:
     windows = deal([[execution(number)] for number in range(6)], 3, 2)
     bound = [each for window in windows for each in window.executions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -166,6 +167,10 @@ class FakeOutbox:
         """The row's status."""
         return self.table[row.outbox_id].status
 
+    def statuses(self) -> list[str]:
+        """Of all rows."""
+        return [one.status for one in self.table.values()]
+
     async def claim(self, token: bytes, limit: int, lease_seconds: float) -> Claim:
         """See ``Outbox``."""
         self._fail("claim")
@@ -246,6 +251,8 @@ class FakePublisher:
         self.before()
         if self.error is not None:
             raise self.error
+        # As a real one: whoever else is ready goes on meanwhile.
+        await asyncio.sleep(0)
         self.requests.append(list(batch))
         return [self.answer(item) for item in batch]
 

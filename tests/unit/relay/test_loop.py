@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 
@@ -219,6 +220,44 @@ async def test_polls_are_quick_under_load_and_slow_when_idle() -> None:
     assert waits == [0.0, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25]
 
 
+async def test_o1_a_backlog_is_drained_by_turns_side_by_side_and_every_row_is_sent_once() -> None:
+    rows = [summary_row(number) for number in range(1_050)]
+    bench = Bench(rows)
+    at_once: list[int] = []
+    bench.publisher.before = lambda: at_once.append(bench.outbox.statuses().count("PROCESSING"))
+
+    await bench.loop.start()
+    while any(bench.outbox.status_of(row) != "PUBLISHED" for row in rows):
+        await asyncio.sleep(0)
+    await bench.loop.stop()
+
+    assert max(at_once) == bench.config.turns_at_once * bench.config.batch_rows
+    assert len(at_once) == 11, "ten full claims and a part of one"
+
+
+async def test_o2_an_outage_ends_the_turns_side_by_side() -> None:
+    bench = Bench(
+        [summary_row(number) for number in range(1_000)],
+        config=RelayConfig(outage_first_seconds=3600, outage_most_seconds=3600),
+    )
+    begun = itertools.count()
+
+    def fail_after_the_first() -> None:
+        if next(begun):
+            bench.publisher.error = OutageError("down")
+
+    bench.publisher.before = fail_after_the_first
+    task = await bench.loop.start()
+    while bench.loop.next_wait_seconds < 1:
+        await asyncio.sleep(0)
+    await asyncio.wait_for(bench.loop.stop(), timeout=10)
+
+    assert task.done()
+    statuses = bench.outbox.statuses()
+    assert statuses.count("PUBLISHED") == 100
+    assert statuses.count("PENDING") == 900, "what was claimed was given back, and nothing more was claimed"
+
+
 async def test_a_hint_wakes_an_idle_relay() -> None:
     bench = Bench(config=RelayConfig(poll_busy_seconds=3600, poll_idle_seconds=3600))
     await bench.loop.start()
@@ -298,6 +337,7 @@ async def test_a_defect_ends_the_loop_and_shows_in_its_task() -> None:
     "figures",
     [
         {"batch_rows": 0},
+        {"turns_at_once": 0},
         {"batch_rows": 1001},
         {"failure_budget": 0},
         {"lease_seconds": 10.0, "publish_timeout_seconds": 5.0},

@@ -16,7 +16,15 @@ from tests.unit.service_kit import kinds_of, reason_of
 
 from .lane_kit import LaneKit, completed
 
+TURNS = 5
+"""Of the event loop: more than it takes a lane to begin."""
 STARTED, PROGRESSED = EventType.STEP_STARTED, EventType.STEP_PROGRESS
+
+
+async def settle() -> None:
+    """Let every lane go as far as it can."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 async def test_e6_events_of_a_task_are_committed_in_the_order_of_arrival(lanes: LaneKit) -> None:
@@ -50,6 +58,47 @@ async def test_e6_idle_lane_commits_at_once(lanes: LaneKit) -> None:
     for number in range(3):
         await lanes.submit(step_event(STARTED, of=lanes.add_task(number)))
     assert lanes.kit.observer.batches == [1, 1, 1]
+
+
+async def test_e6_a_small_batch_waits_for_the_commit_of_another_lane() -> None:
+    lanes = LaneKit(lanes_per_shard=2)
+    first = lanes.held_back(lanes.add_task(1))
+    await lanes.gate.begun()
+
+    second = lanes.submit(step_event(STARTED, of=lanes.add_task(2)))
+    await settle()
+    assert lanes.lanes.depth == 1, "it waits"
+    lanes.gate.open()
+
+    assert kinds_of([await first, await second]) == ["Accepted", "Accepted"]
+    assert lanes.kit.observer.batches == [1, 1]
+
+
+async def test_e6_a_batch_that_is_no_longer_small_is_committed_beside_another() -> None:
+    lanes = LaneKit(lanes_per_shard=2, small_batch_commands=2)
+    first = lanes.held_back(lanes.add_task(1))
+    await lanes.gate.begun()
+
+    others = [lanes.submit(step_event(STARTED, of=lanes.add_task(number))) for number in (2, 4)]
+    await settle()
+    assert lanes.lanes.depth == 0, "both are in a transaction, while the first still is"
+    lanes.gate.open()
+
+    assert kinds_of([await first, *[await other for other in others]]) == ["Accepted"] * 3
+    assert sorted(lanes.kit.observer.batches) == [1, 2]
+
+
+async def test_s2_a_small_batch_waits_for_no_other_shard() -> None:
+    lanes = LaneKit(lanes_per_shard=2)
+    first = lanes.held_back(lanes.add_task(1, bucket=0))
+    await lanes.gate.begun()
+
+    second = lanes.submit(step_event(STARTED, of=lanes.add_task(2, bucket=1)))
+    await settle()
+    assert lanes.lanes.depth == 0
+    lanes.gate.open()
+
+    assert kinds_of([await first, await second]) == ["Accepted", "Accepted"]
 
 
 async def test_e6_batch_is_bounded_by_commands() -> None:
@@ -205,7 +254,10 @@ async def test_o4_refused_commands_wake_nobody(lanes: LaneKit) -> None:
     assert lanes.kit.wake_up.hints == 0
 
 
-@pytest.mark.parametrize("name", ["lanes_per_shard", "max_batch_commands", "max_batch_bytes", "max_queued_commands"])
+@pytest.mark.parametrize(
+    "name",
+    ["lanes_per_shard", "max_batch_commands", "small_batch_commands", "max_batch_bytes", "max_queued_commands"],
+)
 def test_n1_lane_sizes_that_cannot_work_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         LaneConfig(**{name: 0})
