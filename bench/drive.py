@@ -129,7 +129,9 @@ class Driver:
             self._stopped.set()
             return
         began = time.monotonic()
-        self._outcome.absorbed += await send(call)
+        absorbed = await send(call)
+        # Not in one statement: it would read the sum before it waits, and other senders add to it meanwhile.
+        self._outcome.absorbed += absorbed
         self._outcome.acknowledged += len(call)
         if self._measuring:
             self._outcome.events += len(call)

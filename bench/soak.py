@@ -41,7 +41,7 @@ SAMPLE_SECONDS = 5.0
 SLOPE_SECONDS = 15 * 60.0
 SLOPE_AIM_PERCENT = 1.0
 JUDGED_SECONDS = 300.0
-STREAMS, SENDERS, WIDTH = 8, 64, 25
+STREAMS, SENDERS, FRAME_ITEMS = 8, 64, 25
 PURGE_SECONDS = 60.0
 PURGE = "PURGE BINARY LOGS BEFORE NOW()"
 """Nobody replicates here, and the log of a soak would fill the disk."""
@@ -138,10 +138,11 @@ class SoakResult:
 def soak(site: BenchStack, arguments: argparse.Namespace, progress: Progress) -> SoakResult:
     """Load, storms and samples, then a look at the rows."""
     seconds, rate = arguments.seconds, arguments.rate
-    progress_events = _progress_events(seconds, rate)
+    width = max(1, FRAME_ITEMS // arguments.burst)
+    progress_events = _progress_events(seconds, rate, SENDERS * width)
     with progress.step("executions"):
         tasks = prepare(
-            site.database_url, site.keys.execution_keys_file, [PoolOrder("soak", SENDERS * WIDTH, steps=STEPS_PER_TASK)]
+            site.database_url, site.keys.execution_keys_file, [PoolOrder("soak", SENDERS * width, steps=STEPS_PER_TASK)]
         )[0]
     if arguments.relay:
         site.start_relay()
@@ -150,15 +151,15 @@ def soak(site: BenchStack, arguments: argparse.Namespace, progress: Progress) ->
         grpc_target=site.grpc_target,
         bearer=site.worker_token(),
         senders=SENDERS,
-        width=WIDTH,
+        width=width,
         streams=STREAMS,
-        calls_per_second=rate / (WIDTH * arguments.burst),
+        calls_per_second=rate / (width * arguments.burst),
         progress_events=progress_events,
         burst=arguments.burst,
         cut_seconds=arguments.storm,
         seconds=seconds,
         pids=site.pids,
-        tasks=packed(tasks[: SENDERS * WIDTH]),
+        tasks=packed(tasks[: SENDERS * width]),
     )
     process, samples, began = psutil.Process(site.pids[SERVE]), Samples(), time.monotonic()
 
@@ -186,9 +187,9 @@ def soak(site: BenchStack, arguments: argparse.Namespace, progress: Progress) ->
     )
 
 
-def _progress_events(seconds: float, rate: int) -> int:
+def _progress_events(seconds: float, rate: int, places: int) -> int:
     """So many per execution that the executions last: one task for each place in a frame, its steps one by one."""
-    per_execution = rate * seconds / (SENDERS * WIDTH * STEPS_PER_TASK)
+    per_execution = rate * seconds / (places * STEPS_PER_TASK)
     # Places that began late in their first execution end early: half as much again.
     return max(PROGRESS_EVENTS, math.ceil(2 * per_execution))
 

@@ -23,12 +23,13 @@ from taskstatus.domain.lease import LeaseState
 from taskstatus.domain.notifications import OutboxTools, aggregate_trigger, task_notifications
 from taskstatus.domain.progress import replaces
 from taskstatus.domain.quick_dataclasses import dataclass, replace
-from taskstatus.domain.records import ChangeSet, DedupRecord, EndedRun, SeenEvent
+from taskstatus.domain.records import ChangeSet, DedupRecord, EndedRun, ReportResult, SeenEvent
 from taskstatus.domain.state import StepState, TaskState
 from taskstatus.domain.verdicts import Accepted, Coalesced, Duplicate, Verdict
 
 RowKey = tuple[TaskId, int, str, int]
 
+_FIRST_PAIR = 2
 _KEPT_UNLESS_TOLD = ("phase_code", "phase_label", "data", "progress_seq")
 """Fields of an event that stay as they were when the next event is silent about them."""
 
@@ -85,6 +86,7 @@ def evaluate(
     batch = _Batch(rows, oldest_accepted)
     for arrival in arrivals:
         batch.add(arrival)
+    batch.settle_absorbed()
     return batch.verdicts, batch.collect(tools)
 
 
@@ -94,6 +96,9 @@ class _Batch:
         self._oldest_accepted = oldest_accepted
         self._acceptances: list[Acceptance | None] = []
         self._last_of_task: dict[TaskId, list[int]] = {}
+        """Positions of the task's last accepted event and of the progress that it absorbs, which comes before it."""
+        self._chains: list[list[int]] = []
+        """Those of more than one event."""
         self._dirty_steps: dict[RowKey, None] = {}
         self._dirty_leases: dict[ExecutionId, None] = {}
         self._repeats: dict[tuple[TaskId, str], list[int]] = {}
@@ -160,25 +165,34 @@ class _Batch:
             self._end_loaded_steps(acceptance.task)
         self._acceptances.append(acceptance)
         self.verdicts.append(acceptance.verdict)
-        self._last_of_task[task_id] = [*absorbed, position]
-        for earlier in absorbed:
-            self._acceptances_absorbed(earlier, acceptance)
-        self._remember(position)
+        self._remember(acceptance, acceptance.verdict.result)
+        if absorbed:
+            absorbed.append(position)
+            if len(absorbed) == _FIRST_PAIR:
+                self._chains.append(absorbed)
+        else:
+            self._last_of_task[task_id] = [position]
 
-    def _acceptances_absorbed(self, earlier: int, by: Acceptance) -> None:
-        self.verdicts[earlier] = Coalesced(replace(by.verdict.result, coalesced=True))
-        self._remember(earlier)
+    def settle_absorbed(self) -> None:
+        """Give absorbed progress the result of what absorbed it last, and so its repeats within the batch (E-8).
 
-    def _remember(self, position: int) -> None:
+        Once for all: a burst of progress would else be gone through again for each event of it.
+        """
+        for *absorbed, last in self._chains:
+            by = self._acceptances[last]
+            assert by is not None
+            result = replace(by.verdict.result, coalesced=True)
+            for position in absorbed:
+                acceptance = self._acceptances[position]
+                assert acceptance is not None
+                self.verdicts[position] = Coalesced(result)
+                self._remember(acceptance, result)
+                for repeat in self._repeats.get(_event_key(acceptance.command), ()):
+                    self.verdicts[repeat] = Duplicate(result)
+
+    def _remember(self, acceptance: Acceptance, result: ReportResult) -> None:
         """Let the same event id later in this batch find its first result."""
-        acceptance, verdict = self._acceptances[position], self.verdicts[position]
-        assert acceptance is not None
-        assert isinstance(verdict, Accepted | Coalesced)
-        command = acceptance.command
-        self._rows.seen[_event_key(command)] = SeenEvent(command.digest, verdict.result)
-        for repeat in self._repeats.get(_event_key(command), ()):
-            # Absorbed after it was repeated: the repeat gets the first result as it is committed.
-            self.verdicts[repeat] = Duplicate(verdict.result)
+        self._rows.seen[_event_key(acceptance.command)] = SeenEvent(acceptance.command.digest, result)
 
     def _end_loaded_steps(self, task: TaskState) -> None:
         for key, step in self._rows.steps.items():

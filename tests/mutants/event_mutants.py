@@ -66,9 +66,11 @@ def _absorb_one_only(original: Change, self: Any, command: TaskEventCommand) -> 
     return original(self, command)[-1:]  # type: ignore[no-any-return]
 
 
-def _unmarked_absorbed(_: Change, self: Any, earlier: int, by: Acceptance) -> None:
-    self.verdicts[earlier] = Coalesced(by.verdict.result)
-    self._remember(earlier)
+def _unmarked_absorbed(original: Change, self: Any) -> None:
+    original(self)
+    for place, verdict in enumerate(self.verdicts):
+        if isinstance(verdict, Coalesced):
+            self.verdicts[place] = Coalesced(replace(verdict.result, coalesced=False))
 
 
 def _same_version(original: Change, task: TaskState, now: Any) -> TaskState:
@@ -108,12 +110,14 @@ def _still_stale(original: Change, step: StepState, *args: Any) -> StepState:
     return replace(original(step, *args), stale=step.stale)
 
 
-def _credit_not_counted(original: Change, task: TaskState, before: StepState | None, after: StepState) -> TaskState:
-    return replace(original(task, before, after), progress_points=task.progress_points)
+def _credit_not_counted(
+    original: Change, task: TaskState, before: StepState | None, after: StepState
+) -> dict[str, Any]:
+    return {**original(task, before, after), "progress_points": task.progress_points}
 
 
-def _open_not_counted(original: Change, task: TaskState, before: StepState | None, after: StepState) -> TaskState:
-    return replace(original(task, before, after), open_steps=task.open_steps)
+def _open_not_counted(original: Change, task: TaskState, before: StepState | None, after: StepState) -> dict[str, Any]:
+    return {**original(task, before, after), "open_steps": task.open_steps}
 
 
 def _without_policy(policy: FailurePolicy) -> Apply:
@@ -197,7 +201,7 @@ RULES: dict[str, dict[str, tuple[str, Apply]]] = {
         "only the last of a chain is absorbed": ("E-8", method(batch._Batch, "_absorbable", _absorb_one_only)),
         "what asks for a person is absorbed": ("O-3", computed(Acceptance, "asks_for_person", always(False))),
         "what is not said again is absorbed": ("E-8", instead_of(batch._says_all_of, always(True))),
-        "the absorbed is not told so": ("E-8", method(batch._Batch, "_acceptances_absorbed", _unmarked_absorbed)),
+        "the absorbed is not told so": ("E-8", method(batch._Batch, "settle_absorbed", _unmarked_absorbed)),
     },
     VERSIONS: {
         "the task's version stays": ("E-6", around(evolve.with_version, _same_version)),
@@ -227,8 +231,8 @@ RULES: dict[str, dict[str, tuple[str, Apply]]] = {
             instead_of(evolve._furthest, lambda _, content: content.progress),
         ),
         "a repeated progress is news": ("E-8", instead_of(guards._repeats_what_is_shown, always(False))),
-        "credit is not counted": ("E-8", around(evolve.with_step_counted, _credit_not_counted)),
-        "open steps are not counted": ("B-1", around(evolve.with_step_counted, _open_not_counted)),
+        "credit is not counted": ("E-8", around(evolve._counts, _credit_not_counted)),
+        "open steps are not counted": ("B-1", around(evolve._counts, _open_not_counted)),
         "success of a task shows its points": ("E-8", around(projections.task_percent, _success_shows_points)),
         "success of a step shows its points": ("E-8", around(projections.step_percent, _success_shows_points)),
         "elapsed time runs on after the end": ("Q-2", around(projections.elapsed_ms, _elapsed_after_the_end)),

@@ -26,7 +26,7 @@ def test_settings_read_lists_and_numbers_from_the_environment_given() -> None:
 def test_settings_do_not_read_the_process_environment_behind_the_callers_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASKSTATUS_LANES", "7")
     monkeypatch.setenv("TASKSTATUS_CORS_ORIGINS", "http://a.test")
-    assert load_settings({"TASKSTATUS_DATABASE_URL": URL}).lanes == 2
+    assert load_settings({"TASKSTATUS_DATABASE_URL": URL}).lanes == 3
     monkeypatch.setenv("TASKSTATUS_DATABASE_URL", URL)
     assert load_settings().cors_origins == ("http://a.test",)
 
