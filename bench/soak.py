@@ -115,6 +115,7 @@ class SoakResult:
     rate: int
     burst: int
     """Events of one execution in a frame."""
+    replicas: int
     storm_seconds: float
     engine: Engine
     outcome: Outcome
@@ -144,11 +145,13 @@ def soak(site: BenchStack, arguments: argparse.Namespace, progress: Progress) ->
         tasks = prepare(
             site.database_url, site.keys.execution_keys_file, [PoolOrder("soak", SENDERS * width, steps=STEPS_PER_TASK)]
         )[0]
+    for number in range(1, arguments.replicas):
+        site.start_service(f"{SERVE}-{number + 1}")
     if arguments.relay:
         site.start_relay()
     order = Order(
         kind=STREAM,
-        grpc_target=site.grpc_target,
+        grpc_targets=site.grpc_targets,
         bearer=site.worker_token(),
         senders=SENDERS,
         width=width,
@@ -161,10 +164,11 @@ def soak(site: BenchStack, arguments: argparse.Namespace, progress: Progress) ->
         pids=site.pids,
         tasks=packed(tasks[: SENDERS * width]),
     )
-    process, samples, began = psutil.Process(site.pids[SERVE]), Samples(), time.monotonic()
+    replicas, samples, began = [psutil.Process(pid) for pid in site.service_pids], Samples(), time.monotonic()
 
     def sample() -> None:
-        samples.points.append((time.monotonic() - began, process.memory_info().rss / 2**20))
+        rss = sum(replica.memory_info().rss for replica in replicas)
+        samples.points.append((time.monotonic() - began, rss / 2**20))
 
     def purge() -> None:
         verify.change(site.database_url, PURGE)
@@ -183,7 +187,17 @@ def soak(site: BenchStack, arguments: argparse.Namespace, progress: Progress) ->
         lost = outcome.acknowledged + len(tasks) - verify.number(site.database_url, verify.DEDUPS)
         doubled = verify.number(site.database_url, verify.DOUBLED)
     return SoakResult(
-        seconds, rate, arguments.burst, arguments.storm, site.engine, outcome, samples, checks, max(lost, 0), doubled
+        seconds=seconds,
+        rate=rate,
+        burst=arguments.burst,
+        replicas=arguments.replicas,
+        storm_seconds=arguments.storm,
+        engine=site.engine,
+        outcome=outcome,
+        samples=samples,
+        checks=checks,
+        lost=max(lost, 0),
+        doubled=doubled,
     )
 
 
@@ -209,7 +223,11 @@ def page(result: SoakResult, name: str) -> str:
         ("re-sent events that had been committed before", f"{outcome.repeats:,}"),
         ("items refused in passing and sent again", f"{outcome.refusals:,}"),
         ("p50 / p99 of a frame, storms included", f"{outcome.p50_ms:.1f} / {outcome.p99_ms:.1f} ms"),
-        ("RSS of the service, first and last", f"{result.samples.points[0][1]:.0f}, {late[-1][1]:.0f} MiB"),
+        ("replicas of the service", f"{result.replicas}"),
+        (
+            "RSS of the service (all replicas), first and last",
+            f"{result.samples.points[0][1]:.0f}, {late[-1][1]:.0f} MiB",
+        ),
         (
             f"slope over the last {late[-1][0] - late[0][0]:.0f} s",
             f"{result.slope_percent:+.2f} % ({aim})",
@@ -268,6 +286,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1200.0)
     parser.add_argument("--rate", type=int, default=3_000, help="events per second")
     parser.add_argument("--burst", type=int, default=1, help="events of one execution in a frame")
+    parser.add_argument("--replicas", type=int, default=1, help="of the service")
     parser.add_argument("--storm", type=float, default=60.0, help="seconds between reconnect storms")
     parser.add_argument("--relay", action="store_true", help="publish meanwhile")
     parser.add_argument("--driver", choices=DRIVERS, default=PRODUCT_DRIVER)
@@ -275,8 +294,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--name", default="issue5-soak")
     arguments = parser.parse_args()
-    if arguments.seconds <= 0 or arguments.storm <= 0 or min(arguments.rate, arguments.burst) < 1:
-        parser.error("--seconds and --storm must be above 0, --rate and --burst at least 1")
+    if arguments.seconds <= 0 or arguments.storm <= 0 or min(arguments.rate, arguments.burst, arguments.replicas) < 1:
+        parser.error("--seconds and --storm must be above 0, the others at least 1")
     return arguments
 
 

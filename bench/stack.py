@@ -82,6 +82,16 @@ class BenchStack:
         return self._addresses[SERVE]["TASKSTATUS_GRPC_LISTEN"]
 
     @property
+    def grpc_targets(self) -> list[str]:
+        """Every replica of the status service."""
+        return [each["TASKSTATUS_GRPC_LISTEN"] for each in self._addresses.values() if "TASKSTATUS_GRPC_LISTEN" in each]
+
+    @property
+    def service_pids(self) -> list[int]:
+        """Of the same, in the same order."""
+        return [self.pids[name] for name, each in self._addresses.items() if "TASKSTATUS_GRPC_LISTEN" in each]
+
+    @property
     def relay_metrics_url(self) -> str:
         """The relay's ``/metrics``."""
         return f"http://{self._addresses[RELAY]['TASKSTATUS_METRICS_LISTEN']}/metrics"
@@ -103,9 +113,9 @@ class BenchStack:
         """Start an outbox relay, which gets ``more`` settings; its pid goes by ``name``."""
         return self._start(RELAY, name, more)
 
-    def start_service(self) -> None:
-        """Start the status service."""
-        self._start(SERVE, SERVE, {"TASKSTATUS_DATABASE_URL": self.engine.url(self.database_url)})
+    def start_service(self, name: str = SERVE) -> None:
+        """Start the status service, or under another name a further replica of it."""
+        self._start(SERVE, name, {"TASKSTATUS_DATABASE_URL": self.engine.url(self.database_url)})
 
     def stop(self, name: str, identity: Identity) -> None:
         """End a process before the others."""

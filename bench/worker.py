@@ -38,6 +38,8 @@ class Order:
     kind: str
     database_url: str = ""
     grpc_target: str = ""
+    grpc_targets: list[str] = field(default_factory=list)
+    """Replicas over which the streams are spread; empty: ``grpc_target`` alone."""
     bearer: str = ""
     driver: str = AIOMYSQL
     """Of the raw builds."""
@@ -151,7 +153,8 @@ async def _open_streams(
 ) -> list[StreamClient]:
     """The order's streams; each binds the executions of its senders."""
     count = min(order.streams, order.senders)
-    channels = [open_channel(order.grpc_target) for _ in range(min(count, MOST_CONNECTIONS))]
+    targets = order.grpc_targets or [order.grpc_target]
+    channels = [open_channel(targets[number % len(targets)]) for number in range(min(count, MOST_CONNECTIONS))]
     for channel in channels:
         stack.push_async_callback(channel.close)
     clients = [StreamClient(channels[number % len(channels)], order.bearer) for number in range(count)]
