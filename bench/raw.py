@@ -24,7 +24,7 @@ from bench.workload import Event
 from taskstatus.adapters.clock import SystemClock, SystemRandomness
 from taskstatus.adapters.mysql import hot_sql, rows_event, rows_outbox, rows_step, rows_task
 from taskstatus.adapters.mysql.engine import PREPARED_STATEMENTS
-from taskstatus.adapters.mysql.statements import MultiRow, Parameters, flatten
+from taskstatus.adapters.mysql.statements import MultiRow, Parameters, cut_rows, flatten
 from taskstatus.application.ids_factory import IdFactory
 from taskstatus.domain.events import EventType
 from taskstatus.domain.ids import bucket_of_id
@@ -74,6 +74,8 @@ Row = list[Any]
 ToRow = Callable[[Mapping[str, Any]], Parameters]
 _UPDATED_TASK: Callable[[Row], Parameters] = itemgetter(*(_TASK[name] for name in hot_sql.UPDATE_TASKS.columns))
 _UPDATED_STEP: Callable[[Row], Parameters] = itemgetter(*(_STEP[name] for name in hot_sql.UPDATE_STEPS.columns))
+_PROGRESSED_TASK: Callable[[Row], Parameters] = itemgetter(*(_TASK[name] for name in hot_sql.PROGRESS_TASKS.columns))
+_PROGRESSED_STEP: Callable[[Row], Parameters] = itemgetter(*(_STEP[name] for name in hot_sql.PROGRESS_STEPS.columns))
 _DEDUP_ROW: ToRow = itemgetter(*rows_event.DEDUP_COLUMNS)
 _EVENT_ROW: ToRow = itemgetter(*rows_event.COLUMNS)
 _LEASE_ROW: ToRow = itemgetter(*rows_outbox.LEASE_COLUMNS)
@@ -155,8 +157,12 @@ class RawBuild:
 
     async def _write(self, events: Sequence[Event], tasks: dict[bytes, Row], steps: dict[bytes, Row]) -> None:
         pairs = [(event, tasks[event.execution.task_id], steps[event.execution.execution_id]) for event in events]
-        await self._change(hot_sql.UPDATE_TASKS, [_UPDATED_TASK(task) for _, task, _ in pairs])
-        await self._change(hot_sql.UPDATE_STEPS, [_UPDATED_STEP(step) for _, _, step in pairs])
+        moved = [pair for pair in pairs if pair[0].event_type is not EventType.STEP_PROGRESS]
+        progressed = [pair for pair in pairs if pair[0].event_type is EventType.STEP_PROGRESS]
+        await self._change(hot_sql.UPDATE_TASKS, [_UPDATED_TASK(task) for _, task, _ in moved])
+        await self._change(hot_sql.PROGRESS_TASKS, [_PROGRESSED_TASK(task) for _, task, _ in progressed])
+        await self._change(hot_sql.UPDATE_STEPS, [_UPDATED_STEP(step) for _, _, step in moved])
+        await self._change(hot_sql.PROGRESS_STEPS, [_PROGRESSED_STEP(step) for _, _, step in progressed])
         started = [(task, step) for event, task, step in pairs if event.event_type is EventType.STEP_STARTED]
         await self._change(hot_sql.INSERT_LEASES, [_lease_row(task, step) for task, step in started])
         await self._close_leases([event for event in events if event.event_type is EventType.STEP_COMPLETED])
@@ -204,8 +210,8 @@ class RawBuild:
         )
 
     async def _change(self, statement: MultiRow, rows: Sequence[Parameters]) -> None:
-        if rows:
-            await self._run(statement.text(len(rows)), flatten(rows))
+        for group in cut_rows(rows):
+            await self._run(statement.text(len(group), row_alias=bool(statement.updated)), flatten(group))
 
     async def _run(self, statement: str, parameters: Parameters = ()) -> Sequence[Parameters]:
         async with self._connection.cursor() as cursor:

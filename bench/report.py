@@ -19,6 +19,7 @@ from bench.section import SectionResult, table
 from bench.stack import Engine
 
 METHOD = "docs/decisions/bench-method.md"
+PROFILE = "Where a part's own time goes, by the profiler: `docs/decisions/write-path-profile.md`."
 PACKAGES = ("grpcio", "protobuf", "SQLAlchemy", "aiomysql", "PyMySQL", "asyncmy", "uvloop")
 
 
@@ -91,7 +92,7 @@ def _aims(result: RunResult) -> list[str]:
     if not aims:
         return []
     body = [(aim.what, aim.aim, aim.reached, "yes" if aim.met else "**no**", aim.bound_by) for aim in aims]
-    return ["## Aims", "", *table(("what", "aim", "reached", "met", "what bounds it"), body)]
+    return ["## Aims", "", *table(("what", "aim", "reached", "met", "what bounds it"), body), PROFILE, ""]
 
 
 def _checks(result: RunResult) -> list[str]:

@@ -17,8 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from taskstatus.application.call_group import CallGroup
@@ -219,32 +218,35 @@ class _Commits:
 
     def __init__(self) -> None:
         self._in_flight = 0
-        self._held: deque[asyncio.Future[None]] = deque()
+        self._held: deque[asyncio.Future[bool]] = deque()
 
     @property
     def any_in_flight(self) -> bool:
         """Whether some lane commits."""
         return self._in_flight > 0
 
-    def hold(self) -> asyncio.Future[None]:
-        """Done when a commit has ended, for one lane at a time and the longest held first."""
-        held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def hold(self) -> asyncio.Future[bool]:
+        """Done with True when a commit has ended and hands its turn over, to the lane that was held longest.
+
+        Without the handing over, a lane whose queue never empties would begin again before any other is awake. Whoever
+        sets it to False lets the lane begin beside the others.
+        """
+        held: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._held.append(held)
         return held
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """A commit from here to the end of the block."""
+    def begin(self) -> None:
+        """One more is in flight."""
         self._in_flight += 1
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
-            while self._held:
-                held = self._held.popleft()
-                if not held.done():
-                    held.set_result(None)
-                    break
+
+    def end(self) -> None:
+        """One has ended; its turn is the next held lane's."""
+        while self._held:
+            held = self._held.popleft()
+            if not held.done():
+                held.set_result(True)
+                return
+        self._in_flight -= 1
 
 
 class _Lane:
@@ -254,7 +256,7 @@ class _Lane:
         self._config = config
         self._run_batch = run_batch
         self._commits = commits
-        self._held: asyncio.Future[None] | None = None
+        self._held: asyncio.Future[bool] | None = None
         self._queue: deque[_Submission] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -269,7 +271,7 @@ class _Lane:
         if self._worker is None or self._worker.done():
             self._worker = asyncio.get_running_loop().create_task(self._empty())
         elif self._held is not None and not self._is_small and not self._held.done():
-            self._held.set_result(None)
+            self._held.set_result(False)
         return True
 
     @property
@@ -282,19 +284,30 @@ class _Lane:
 
     async def _empty(self) -> None:
         while self._queue:
-            while self._commits.any_in_flight and self._is_small:
-                self._held = self._commits.hold()
-                await self._held
+            await self._begin()
             batch = self._take()
             try:
-                with self._commits.one():
-                    await self._run_batch(batch)
+                await self._run_batch(batch)
             except Exception:
                 # A fault of our own around the commit. Whoever waits must be told, or would wait for ever.
                 logger.exception("a lane failed", extra={"commands": len(batch)})
                 for item in batch:
                     if not item.answer.done():
                         item.answer.set_result(_not_recorded())
+            finally:
+                self._commits.end()
+
+    async def _begin(self) -> None:
+        if self._commits.any_in_flight and self._is_small:
+            held = self._held = self._commits.hold()
+            try:
+                if await held:
+                    return
+            except asyncio.CancelledError:
+                if held.done() and not held.cancelled() and held.result():
+                    self._commits.end()
+                raise
+        self._commits.begin()
 
     def _take(self) -> list[_Submission]:
         batch: list[_Submission] = []

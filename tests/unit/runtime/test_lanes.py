@@ -88,6 +88,22 @@ async def test_e6_a_batch_that_is_no_longer_small_is_committed_beside_another() 
     assert sorted(lanes.kit.observer.batches) == [1, 2]
 
 
+async def test_e6_a_lane_whose_queue_never_empties_does_not_keep_others_waiting() -> None:
+    lanes = LaneKit(lanes_per_shard=2)
+    busy = lanes.held_back(lanes.add_task(1))
+    await lanes.gate.begun()
+    more = [lanes.submit(step_event(STARTED, of=lanes.add_task(number))) for number in (3, 5, 7)]
+    other = lanes.submit(step_event(STARTED, of=lanes.add_task(2)))
+    finished: list[str] = []
+    for name, answer in (("busy", busy), ("other", other), *((f"more {place}", it) for place, it in enumerate(more))):
+        asyncio.ensure_future(answer).add_done_callback(lambda _, name=name: finished.append(name))
+    lanes.gate.open()
+
+    assert kinds_of([await busy, await other, *[await it for it in more]]) == ["Accepted"] * 5
+    await settle()
+    assert finished[:2] == ["busy", "other"]
+
+
 async def test_s2_a_small_batch_waits_for_no_other_shard() -> None:
     lanes = LaneKit(lanes_per_shard=2)
     first = lanes.held_back(lanes.add_task(1, bucket=0))
