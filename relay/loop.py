@@ -83,6 +83,10 @@ class RelayLoop:
 
     async def run_once(self) -> int:
         """One turn; the number of rows claimed. Outages of the database or of Centrifugo end it early, never raise."""
+        self._pacing.begin_round()
+        return await self._turn()
+
+    async def _turn(self) -> int:
         try:
             claim, claimed_at = await self._claim()
             outage = await self._carry(claim, claimed_at) if claim.rows else False
@@ -106,19 +110,25 @@ class RelayLoop:
             await self._wait()
 
     async def _drain(self) -> None:
-        """Turns side by side while claims come back full. They share no row: each has a claim of its own."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self._config.turns_at_once):
-                    group.create_task(self._turns())
-        except BaseExceptionGroup as defects:
-            # What killed one turn has ended them all; it is told as it would be without others.
-            raise defects.exceptions[0] from None
+        """Turns side by side while claims come back full. They share no row: each has a claim of its own.
 
-    async def _turns(self) -> None:
-        while not (self._stopping.is_set() or self._pacing.in_outage):
-            if await self.run_once() < self._config.batch_rows:
-                return
+        A defect in one ends the others after their turn, so that what they have sent is marked; then it is raised.
+        """
+        self._pacing.begin_round()
+        failed = asyncio.Event()
+        turns = (self._turns(failed) for _ in range(self._config.turns_at_once))
+        for defect in await asyncio.gather(*turns, return_exceptions=True):
+            if isinstance(defect, BaseException):
+                raise defect
+
+    async def _turns(self, failed: asyncio.Event) -> None:
+        while not (self._stopping.is_set() or self._pacing.in_outage or failed.is_set()):
+            try:
+                if await self._turn() < self._config.batch_rows:
+                    return
+            except BaseException:
+                failed.set()
+                raise
 
     async def _wait(self) -> None:
         """Until the wait is over or a hint comes; during an outage only a stop ends it early."""

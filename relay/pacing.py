@@ -22,9 +22,12 @@ class Pacing:
     def __init__(self, config: RelayConfig, randomness: Randomness) -> None:
         self._config = config
         self._randomness = randomness
-        self._empty_turns = 0
+        self._empty_rounds = 0
         self._outages = 0
         self._wait_seconds = 0.0
+        self._empty_before = 0
+        self._rows = 0
+        self._met_outage = False
 
     @property
     def wait_seconds(self) -> float:
@@ -33,21 +36,31 @@ class Pacing:
 
     @property
     def in_outage(self) -> bool:
-        """Whether the last turn met an outage: then a wake-up hint is no reason to hurry."""
+        """Whether a turn of the last round met an outage: then a wake-up hint is no reason to hurry."""
         return self._outages > 0
+
+    def begin_round(self) -> None:
+        """One turn follows, or several side by side, which are judged together: an outage of one is one of all."""
+        self._rows, self._met_outage, self._empty_before = 0, False, self._empty_rounds
 
     def worked(self, rows: int) -> None:
         """A turn went through: at once again after a full batch, soon after a part of one, ever later when idle."""
+        if self._met_outage:
+            return
+        self._rows += rows
         self._outages = 0
-        self._empty_turns = 0 if rows else self._empty_turns + 1
+        self._empty_rounds = 0 if self._rows else self._empty_before + 1
         if rows >= self._config.batch_rows:
             self._wait_seconds = 0.0
         else:
             busy, idle = self._config.poll_busy_seconds, self._config.poll_idle_seconds
-            self._wait_seconds = exponential(busy, idle, self._empty_turns)
+            self._wait_seconds = exponential(busy, idle, self._empty_rounds)
 
     def outage(self) -> float:
         """A turn met an outage; the wait, which is also how long its rows should rest."""
+        if self._met_outage:
+            return self._wait_seconds
+        self._met_outage = True
         first, most = self._config.outage_first_seconds, self._config.outage_most_seconds
         self._wait_seconds = jittered(exponential(first, most, self._outages), self._randomness)
         self._outages += 1

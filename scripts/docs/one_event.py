@@ -23,6 +23,7 @@ from scripts.docs.ports import KeepingPublisher, MemoryOutbox
 from scripts.docs.tracing import modules_entered
 from scripts.docs.world import STEP, WORKER, Story, a_story
 from taskstatus.adapters.mysql import rows_event
+from taskstatus.adapters.mysql.statements import marks
 from taskstatus.domain.projections import render_detail, step_percent, task_percent
 from taskstatus.domain.records import DedupRecord, EventRecord, OutboxRecord
 from taskstatus.domain.state import StepState, TaskState
@@ -184,8 +185,8 @@ def _summary(journey: Journey) -> Any:
 
 
 def _relay_statements(rows: int) -> list[str]:
-    marks = ", ".join(["%s"] * rows)
-    return [CLAIM_SELECT, *(text.format(ids=marks, buckets="%s") for text in (CLAIM_UPDATE, MARK_PUBLISHED))]
+    places = marks(rows)
+    return [CLAIM_SELECT, *(text.format(ids=places, buckets=places) for text in (CLAIM_UPDATE, MARK_PUBLISHED))]
 
 
 def _publications(publications: Sequence[Publication]) -> str:

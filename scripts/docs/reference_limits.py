@@ -142,6 +142,8 @@ def _lanes() -> Iterable[Figure]:
     yield "lanes", lanes.lanes_per_shard
     yield "commands in one transaction", lanes.max_batch_commands
     yield "bytes in one transaction", lanes.max_batch_bytes
+    yield "commands with which a lane does not wait for another's commit", lanes.small_batch_commands
+    yield "longest such wait, milliseconds", lanes.held_seconds * 1000
     yield "commands waiting in one lane (then RATE_LIMITED)", lanes.max_queued_commands
     yield "tasks kept as last committed", lanes.cached_tasks
     yield "runs of one transaction (deadlock, lost connection)", retry.attempts
@@ -157,6 +159,7 @@ def _lanes() -> Iterable[Figure]:
 def _relay() -> Iterable[Figure]:
     relay, upkeep = RelayConfig(), UpkeepConfig()
     yield "rows of one claim", relay.batch_rows
+    yield "claims at once on a backlog", relay.turns_at_once
     yield "lease of a claim, s", relay.lease_seconds
     yield "one request to Centrifugo, s", relay.publish_timeout_seconds
     yield "retryable failures until DEAD (an outage is none)", relay.failure_budget

@@ -51,6 +51,8 @@ class LaneConfig:
     small_batch_commands: int = 50
     """A batch of fewer waits for a commit in flight rather than have one beside it: a transaction costs this process
     and the database as much as some twenty events."""
+    held_seconds: float = 0.05
+    """How long at most: whatever holds one commit up, a row lock or an outage, is soon no reason for the others."""
     max_batch_bytes: int = 1024 * 1024
     max_queued_commands: int = 2_000
     """Per lane; beyond it a command is answered RATE_LIMITED."""
@@ -62,6 +64,8 @@ class LaneConfig:
         sizes = (self.lanes_per_shard, self.max_batch_commands, self.max_batch_bytes, self.max_queued_commands)
         if min(*sizes, self.small_batch_commands, self.cached_tasks) < 1:
             raise ValueError("lane sizes must be at least 1")
+        if self.held_seconds <= 0:
+            raise ValueError("held_seconds must be above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +230,7 @@ class _Commits:
         return self._in_flight > 0
 
     def hold(self) -> asyncio.Future[bool]:
-        """Done with True when a commit has ended and hands its turn over, to the lane that was held longest.
+        """Done with True when the last commit in flight has ended and hands its turn over, to whom it held longest.
 
         Without the handing over, a lane whose queue never empties would begin again before any other is awake. Whoever
         sets it to False lets the lane begin beside the others.
@@ -240,13 +244,18 @@ class _Commits:
         self._in_flight += 1
 
     def end(self) -> None:
-        """One has ended; its turn is the next held lane's."""
-        while self._held:
+        """One has ended; the turn of the last one is the next held lane's."""
+        while self._held and self._in_flight == 1:
             held = self._held.popleft()
             if not held.done():
                 held.set_result(True)
                 return
         self._in_flight -= 1
+
+
+def _let_go(held: asyncio.Future[bool]) -> None:
+    if not held.done():
+        held.set_result(False)
 
 
 class _Lane:
@@ -270,8 +279,8 @@ class _Lane:
         self._queue.append(submission)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.get_running_loop().create_task(self._empty())
-        elif self._held is not None and not self._is_small and not self._held.done():
-            self._held.set_result(False)
+        elif self._held is not None and not self._is_small:
+            _let_go(self._held)
         return True
 
     @property
@@ -285,8 +294,9 @@ class _Lane:
     async def _empty(self) -> None:
         while self._queue:
             await self._begin()
-            batch = self._take()
+            batch: list[_Submission] = []
             try:
+                batch = self._take()
                 await self._run_batch(batch)
             except Exception:
                 # A fault of our own around the commit. Whoever waits must be told, or would wait for ever.
@@ -300,6 +310,7 @@ class _Lane:
     async def _begin(self) -> None:
         if self._commits.any_in_flight and self._is_small:
             held = self._held = self._commits.hold()
+            limit = asyncio.get_running_loop().call_later(self._config.held_seconds, _let_go, held)
             try:
                 if await held:
                     return
@@ -307,6 +318,8 @@ class _Lane:
                 if held.done() and not held.cancelled() and held.result():
                     self._commits.end()
                 raise
+            finally:
+                limit.cancel()
         self._commits.begin()
 
     def _take(self) -> list[_Submission]:

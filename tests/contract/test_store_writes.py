@@ -11,6 +11,7 @@ from taskstatus.application.ports_store import StoreRefusedError, TransactionAtt
 from taskstatus.domain.evolve import end_with_task
 from taskstatus.domain.ids import ExecutionId, TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
+from taskstatus.domain.progress import Progress
 from taskstatus.domain.records import ChangeSet, EndedRun, Projection, SeenEvent
 from taskstatus.domain.state import Grant
 
@@ -212,8 +213,51 @@ async def test_e6_one_taken_key_writes_nothing(backend: Backend, taken: str) -> 
     assert view.steps == tuple(first.steps)
 
 
+async def test_e8_a_progress_writes_its_own_columns_and_leaves_the_others(backend: Backend) -> None:
+    workflow = records.workflow()
+    running = {"lifecycle": Lifecycle.RUNNING, "started_at": records.START}
+    task = records.task(
+        workflow.workflow_id,
+        **running,
+        cancel_requested=True,
+        shared=True,
+        stale_steps=1,
+        degraded_steps=1,
+        producer_seqs={"coordinator": 7},
+        open_dynamic=2,
+    )
+    step = records.step(task, 1, **running, stale=True, degraded=True, generation=3)
+    await backend.write(records.creation(workflow, (task, [step])))
+    task_after = records.next_version(
+        task,
+        business_status="PARSING",
+        progress_points=40,
+        summary_schema="generic.progress.v1",
+        summary_data=b'{"message":"page 3"}',
+    )
+    step_after = records.advanced(
+        step,
+        business_status="PARSING",
+        progress=Progress(3.0, 12.0, "page"),
+        progress_seq=3,
+        credited_points=40,
+        phase_code="PARSING",
+        phase_label="Parsing",
+        data_schema="generic.progress.v1",
+        shown_data=b'{"message":"page 3"}',
+    )
+
+    await backend.write(ChangeSet(tasks=[task_after], steps=[step_after], progressed={task.envelope.task_id}))
+
+    found = await backend.reader.execution_state(records.execution_of(step))
+    assert found == (task_after, step_after)
+
+
+@pytest.mark.parametrize("is_progress", [False, True])
 @pytest.mark.parametrize("missing", ["task", "step", "workflow"])
-async def test_update_of_a_row_that_is_not_there_is_refused_and_inserts_nothing(backend: Backend, missing: str) -> None:
+async def test_update_of_a_row_that_is_not_there_is_refused_and_inserts_nothing(
+    backend: Backend, missing: str, is_progress: bool
+) -> None:
     workflow = records.workflow()
     task = records.task(workflow.workflow_id)
     step = records.step(task, 1)
@@ -227,6 +271,8 @@ async def test_update_of_a_row_that_is_not_there_is_refused_and_inserts_nothing(
             changes.steps.append(records.step(task, 7))
         case "workflow":
             changes.workflows.append(records.workflow("stranger"))
+    if is_progress:
+        changes.progressed = {task.envelope.task_id for task in changes.tasks}
 
     with pytest.raises(StoreRefusedError):
         await backend.write(changes)

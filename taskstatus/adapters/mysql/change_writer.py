@@ -1,4 +1,4 @@
-"""Writes one ``ChangeSet`` in the lock order, one to four statements a table for any number of rows up to a thousand.
+"""Writes one ``ChangeSet`` in the lock order, a few statements a table for any number of rows up to a thousand.
 
 Rows within a statement are sorted by key. Updates of existing rows are upserts, the one multi-row update that both
 products and a router by bucket take; an upsert that inserts is a row that nobody held locked, and is refused.

@@ -50,9 +50,14 @@ class MySqlTaskReader:
         """See the port."""
         if not ids:
             return {}
-        statement, parameters = read_sql.execution_bindings(len(ids)), _keys(ids)
-        rows = await self.read(lambda session: session.rows(statement, parameters))
-        return {ExecutionId(row[-1]): _binding(row) for row in rows}
+
+        async def read(session: Session) -> list[Row]:
+            rows: list[Row] = []
+            for group in cut_keys(ids):
+                rows.extend(await session.rows(read_sql.execution_bindings(len(group)), _keys(group)))
+            return rows
+
+        return {ExecutionId(row[-1]): _binding(row) for row in await self.read(read)}
 
     async def execution_state(self, execution_id: ExecutionId) -> tuple[TaskState, StepState] | None:
         """See the port."""

@@ -19,12 +19,12 @@ MAX_KEYS = 500
 """Keys per query: MariaDB turns IN lists of 1,000 and more into a join with a temporary table."""
 MAX_BYTES = 4 * 1024 * 1024
 """Well below the smallest usual max_allowed_packet (16 MiB on MariaDB)."""
-KEY_SIZES = (1, 2, 4, 8, 16, 32, 64, 100, 200, 300, 400, MAX_KEYS, MAX_ROWS)
+KEY_SIZES = (1, 2, 4, 8, 16, 32, 64, 100, 200, 300, 400, MAX_KEYS, 700, 999, MAX_ROWS)
 ROW_SIZES = (*range(1, 13), 16, 24, 32, 48, 64, 100, 150, 200, 300, 400, 500, MAX_ROWS)
 """Small ones are cheap to prepare, and a second statement costs as much as a dozen rows."""
 _BYTES_PER_VALUE = 8
 _SIZED = frozenset({bytes, str})
-_CACHED_TEXTS = 256
+_CACHED_TEXTS = 1024
 
 Parameters = tuple[Any, ...]
 K = TypeVar("K")

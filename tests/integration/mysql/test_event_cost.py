@@ -20,3 +20,10 @@ async def test_e6_statements_and_row_reads_per_event_are_equal_at_3_and_300_step
 async def test_e6_statements_of_a_batch_do_not_grow_with_its_events(database_url: str, dev_keys: DevKeys) -> None:
     small, large = [await costs(database_url, dev_keys.execution_keys_file, 3, tasks) for tasks in (2, 100)]
     assert [cost.statements for cost in large] == [cost.statements for cost in small]
+
+
+async def test_e6_a_batch_of_an_odd_size_costs_a_few_statements_more(database_url: str, dev_keys: DevKeys) -> None:
+    usual, odd = [await costs(database_url, dev_keys.execution_keys_file, 3, tasks) for tasks in (100, 99)]
+    assert all(
+        less.statements <= cost.statements <= less.statements + 12 for less, cost in zip(usual, odd, strict=True)
+    )

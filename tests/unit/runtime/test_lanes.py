@@ -104,6 +104,42 @@ async def test_e6_a_lane_whose_queue_never_empties_does_not_keep_others_waiting(
     assert finished[:2] == ["busy", "other"]
 
 
+async def test_e6_after_a_burst_small_batches_are_held_as_before() -> None:
+    lanes = LaneKit(lanes_per_shard=2, small_batch_commands=2)
+    lanes.gate.close()
+    burst = [lanes.submit(step_event(STARTED, of=lanes.add_task(number))) for number in (1, 3, 2, 4)]
+    await settle()
+    assert lanes.lanes.depth == 0, "both lanes commit side by side"
+    lanes.gate.open()
+    await asyncio.gather(*burst)
+
+    first = lanes.held_back(lanes.add_task(5))
+    await lanes.gate.begun()
+    second = lanes.submit(step_event(STARTED, of=lanes.add_task(6)))
+    await settle()
+    assert lanes.lanes.depth == 1, "the second waits"
+    lanes.gate.open()
+    await asyncio.gather(first, second)
+
+
+async def test_n1_a_commit_that_is_held_up_holds_no_other_lane_for_long() -> None:
+    lanes = LaneKit(lanes_per_shard=2, held_seconds=0.001)
+    stuck = lanes.held_back(lanes.add_task(1))
+    await lanes.gate.begun()
+    other = lanes.submit(step_event(STARTED, of=lanes.add_task(2)))
+
+    lanes.gate.close()
+    await asyncio.wait_for(lanes.gate.begun(), timeout=10)
+    lanes.gate.open()
+
+    assert kinds_of([await stuck, await other]) == ["Accepted", "Accepted"]
+
+
+def test_n1_a_time_that_holds_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        LaneConfig(held_seconds=0)
+
+
 async def test_s2_a_small_batch_waits_for_no_other_shard() -> None:
     lanes = LaneKit(lanes_per_shard=2)
     first = lanes.held_back(lanes.add_task(1, bucket=0))
