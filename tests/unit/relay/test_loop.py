@@ -10,10 +10,11 @@ from collections.abc import Callable
 import pytest
 
 from relay.config import RelayConfig
+from relay.pacing import Pacing
 from relay.publisher import OutageError, Outcome, Permanent, Publication, Published, Retryable
 from taskstatus.application.ports_store import StoreUnavailableError
 
-from .support import Bench, FakeReader, detail_row, summary_row, task_id, task_view
+from .support import Bench, FakeReader, VirtualTime, detail_row, summary_row, task_id, task_view
 
 
 async def test_o1_claimed_rows_are_published_and_marked() -> None:
@@ -256,6 +257,40 @@ async def test_o2_an_outage_ends_the_turns_side_by_side() -> None:
     statuses = bench.outbox.statuses()
     assert statuses.count("PUBLISHED") == 100
     assert statuses.count("PENDING") == 900, "what was claimed was given back, and nothing more was claimed"
+
+
+def test_o2_turns_of_one_round_meet_one_outage_and_none_of_them_ends_its_pause() -> None:
+    pacing = Pacing(RelayConfig(outage_first_seconds=0.1), VirtualTime())
+    pacing.begin_round()
+    pacing.worked(100)
+    assert (pacing.outage(), pacing.outage()) == (0.1, 0.1)
+    pacing.worked(100)
+    assert pacing.in_outage
+    assert pacing.wait_seconds == 0.1
+
+    pacing.begin_round()
+    assert pacing.outage() == 0.2
+    pacing.begin_round()
+    pacing.worked(0)
+    assert not pacing.in_outage
+
+
+async def test_o1_a_defect_in_one_turn_lets_the_others_mark_what_they_have_sent() -> None:
+    bench = Bench([summary_row(number) for number in range(400)])
+    begun = itertools.count()
+
+    def fail_the_last_of_three() -> None:
+        bench.publisher.error = ZeroDivisionError("a defect") if next(begun) == 3 else None
+
+    bench.publisher.before = fail_the_last_of_three
+
+    task = await bench.loop.start()
+    await asyncio.wait([task], timeout=10)
+
+    assert isinstance(task.exception(), ZeroDivisionError)
+    statuses = bench.outbox.statuses()
+    assert statuses.count("PUBLISHED") == 300
+    assert statuses.count("PROCESSING") == 100, "the lease of what met the defect gives it back"
 
 
 async def test_a_hint_wakes_an_idle_relay() -> None:
