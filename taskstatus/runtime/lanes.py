@@ -245,12 +245,12 @@ class _Commits:
 
     def end(self) -> None:
         """One has ended; the turn of the last one is the next held lane's."""
-        while self._held and self._in_flight == 1:
-            held = self._held.popleft()
-            if not held.done():
-                held.set_result(True)
-                return
-        self._in_flight -= 1
+        while self._held and self._held[0].done():
+            self._held.popleft()
+        if self._held and self._in_flight == 1:
+            self._held.popleft().set_result(True)
+        else:
+            self._in_flight -= 1
 
 
 def _let_go(held: asyncio.Future[bool]) -> None:

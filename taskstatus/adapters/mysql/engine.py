@@ -95,6 +95,8 @@ def _engine(url: str, isolation: str, size: int, limits: PoolLimits) -> AsyncEng
         max_overflow=0,
         pool_timeout=limits.checkout_seconds,
         pool_recycle=limits.recycle_seconds,
+        # Few connections are used most of the time, so that those know the statements already.
+        pool_use_lifo=True,
         pool_reset_on_return=None,
         hide_parameters=True,
         connect_args={"connect_timeout": limits.connect_seconds, "autocommit": True, **_driver_options(url)},
