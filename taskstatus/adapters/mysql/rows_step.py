@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from taskstatus.adapters.mysql.session import Row
 from taskstatus.adapters.mysql.statements import Parameters
 from taskstatus.adapters.mysql.values import from_json, optional_enum, plain, text, to_json, value_or_null
+from taskstatus.domain.evolve import PROGRESS_OF_STEP
 from taskstatus.domain.ids import ExecutionId, TaskId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.progress import Progress
@@ -43,6 +46,7 @@ _TERMS = (
     "definition_version",
     "definition_task_type",
 )
+_PROGRESS = ("progress_current", "progress_total", "progress_unit")
 _CHANGING = (
     "generation",
     "superseded",
@@ -52,9 +56,7 @@ _CHANGING = (
     "business_status",
     "is_stale",
     "is_degraded",
-    "progress_current",
-    "progress_total",
-    "progress_unit",
+    *_PROGRESS,
     "progress_seq",
     "credited_points",
     "phase_code",
@@ -75,21 +77,8 @@ _CHANGING = (
 COLUMNS = (*KEY, *_DEFINITION, "created_at", *_TERMS, *_CHANGING)
 MUTABLE = (*_TERMS, *_CHANGING)
 """The terms too: a manifest step gets them when its first attempt is activated (R-10)."""
-PROGRESSED = (
-    "source_seq",
-    "version",
-    "business_status",
-    "progress_current",
-    "progress_total",
-    "progress_unit",
-    "progress_seq",
-    "credited_points",
-    "phase_code",
-    "phase_label",
-    "data_schema",
-    "shown_data",
-)
-"""What a progress changes of its step."""
+PROGRESSED = tuple(chain.from_iterable(_PROGRESS if field == "progress" else (field,) for field in PROGRESS_OF_STEP))
+"""Their columns have the fields' names, but for the progress itself."""
 
 FROZEN = (*_DEFINITION, "created_at")
 """What no update changes."""

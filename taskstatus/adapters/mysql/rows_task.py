@@ -7,6 +7,7 @@ from taskstatus.adapters.mysql.rows_terms import terms_from_json, terms_to_json
 from taskstatus.adapters.mysql.session import Row
 from taskstatus.adapters.mysql.statements import Parameters
 from taskstatus.adapters.mysql.values import from_json, optional_enum, plain, text, to_json, value_or_null
+from taskstatus.domain.evolve import PROGRESS_OF_TASK
 from taskstatus.domain.ids import TaskId, WorkflowId
 from taskstatus.domain.lifecycle import Lifecycle
 from taskstatus.domain.state import DurationSource, Grant, TaskEnvelope, TaskState
@@ -73,16 +74,8 @@ MUTABLE = (
     "summary_data",
     "open_dynamic",
 )
-PROGRESSED = (
-    "version",
-    "row_revision",
-    "business_status",
-    "progress_points",
-    "committed_at",
-    "summary_schema",
-    "summary_data",
-)
-"""What a step's progress changes of its task."""
+PROGRESSED = PROGRESS_OF_TASK
+"""Their columns have the fields' names."""
 COLUMNS = _ENVELOPE + MUTABLE
 KEY = ("bucket", "id")
 FROZEN = _ENVELOPE[len(KEY) :]
