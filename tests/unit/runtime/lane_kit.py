@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ class GatedStore:
         self._open = asyncio.Event()
         self._open.set()
         self._begun = asyncio.Event()
+        self._standing: deque[asyncio.Future[None]] = deque()
 
     def close(self) -> None:
         """Hold back the next transactions."""
@@ -42,11 +44,20 @@ class GatedStore:
     def open(self) -> None:
         """Let all through."""
         self._open.set()
+        while self._standing:
+            self.let_one()
+
+    def let_one(self) -> None:
+        """Let the one through that has stood longest."""
+        self._standing.popleft().set_result(None)
 
     async def transact(self, body: Callable[[WriteTransaction, TransactionAttempt], Awaitable[T]]) -> T:
         """See the port."""
         self._begun.set()
-        await self._open.wait()
+        if not self._open.is_set():
+            passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._standing.append(passed)
+            await passed
         value: T = await self._inner.transact(body)
         return value
 
@@ -73,7 +84,8 @@ class LaneKit:
             self.kit.tools,
             self.kit.wake_up,
             self.kit.observer,
-            LaneConfig(**{"lanes_per_shard": 1, **config}),
+            # Held for as long as a test takes, however slow the machine is.
+            LaneConfig(**{"lanes_per_shard": 1, "held_seconds": 3600.0, **config}),
         )
         self.group = CallGroup()
 
