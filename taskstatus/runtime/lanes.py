@@ -49,8 +49,8 @@ class LaneConfig:
     lanes_per_shard: int = 3
     max_batch_commands: int = 100
     small_batch_commands: int = 50
-    """A batch of fewer waits for a commit in flight rather than have one beside it: a transaction costs this process
-    and the database as much as some twenty events."""
+    """A batch of fewer waits for a commit in flight rather than have one beside it: a transaction has a dozen
+    statements, however few its events."""
     held_seconds: float = 0.05
     """How long at most: whatever holds one commit up, a row lock or an outage, is soon no reason for the others."""
     max_batch_bytes: int = 1024 * 1024
