@@ -106,6 +106,7 @@ def _engine(url: str, isolation: str, size: int, limits: PoolLimits) -> AsyncEng
         _set_up_session(connection, isolation)
 
     event.listen(engine.sync_engine, "connect", on_connect)
+    event.listen(engine.sync_engine, "close", _forget_statements)
     event.listen(engine.sync_engine, "handle_error", _invalidate_demoted)
     return engine
 
@@ -124,6 +125,12 @@ def _set_up_session(connection: DBAPIConnection, isolation: str) -> None:
         cursor.execute(f"SET SESSION {', '.join(session_settings(is_mariadb(row[0] if row else '')))}")
     finally:
         cursor.close()
+
+
+def _forget_statements(connection: DBAPIConnection, _record: Any) -> None:
+    """Let a closed asyncmy connection go: its statements keep it alive, and the collector may be an hour away."""
+    statements: dict[str, Any] = getattr(connection.driver_connection, "_stmt_cache", {})
+    statements.clear()
 
 
 def is_mariadb(version: str | bytes) -> bool:

@@ -40,7 +40,7 @@ class Bound:
     grant: ExecutionGrant
     standing: ExecutionStanding
     beats: BoundBeats | None = None
-    """None once the execution has ended."""
+    """None once the execution or its stream has ended."""
     end: Reason | None = None
     in_flight: int = 0
     """Its events that are not answered yet."""
@@ -57,6 +57,12 @@ class Bound:
     def started(self) -> bool:
         """Whether it is known to run."""
         return self.standing.has_open_lease
+
+    def fall_silent(self) -> None:
+        """It beats here no more."""
+        if self.beats is not None:
+            self.beats.close()
+            self.beats = None
 
 
 class StreamBindings:
@@ -180,9 +186,7 @@ class StreamBindings:
         bound.end = reason
         del self._live[bound.key]
         del self._keys[bound.execution_id]
-        if bound.beats is not None:
-            bound.beats.close()
-            bound.beats = None
+        bound.fall_silent()
         self._ended[bound.key] = bound
         if len(self._ended) > self._limit:
             self._ended.popitem(last=False)
@@ -191,8 +195,7 @@ class StreamBindings:
         """The stream ends: nobody beats any more, nor is bound by what is still being decided."""
         self._is_closed = True
         for bound in self._live.values():
-            if bound.beats is not None:
-                bound.beats.close()
+            bound.fall_silent()
         self._live.clear()
         self._ended.clear()
         self._keys.clear()

@@ -76,8 +76,9 @@ class StreamOutbox:
         self._changed.set()
 
     def drop(self) -> None:
-        """Nobody reads any more: forget what waits."""
+        """Nobody reads any more: forget what waits, and whom to tell, who would live as long as this does."""
         self._dropped = self._closed = True
+        self._on_written = _nobody
         self._answers.clear()
         self._notices.clear()
         self._waiting_bytes = 0
@@ -116,3 +117,7 @@ class StreamOutbox:
         for key in list(self._notices)[:NOTICES_PER_FRAME]:
             frame.notice.executions.append(self._notices.pop(key))
         return frame.SerializeToString()
+
+
+def _nobody(_items: int) -> None:
+    """Is told of what is written to a stream that is gone."""

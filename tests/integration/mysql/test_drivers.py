@@ -26,6 +26,7 @@ from taskstatus.adapters.mysql.session import Session, open_session
 from taskstatus.adapters.mysql.statements import flatten
 from taskstatus.adapters.mysql.transactions import MySqlTaskStore, RetryLimits
 from taskstatus.application.ports_store import TransactionAttempt
+from tests.support.garbage import living, nothing_collected
 
 STEPS = 40
 """Of the event loop; a transaction of the test takes about half as many."""
@@ -76,6 +77,29 @@ async def test_cancelled_at_any_step_a_statement_never_answers_the_next_user(dat
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert await ask(steps) == [steps, steps]
+
+
+@pytest.mark.parametrize("end", ["closed", "invalidated"])
+async def test_n1_a_connection_goes_with_its_end_and_waits_for_no_collector(database: Database, end: str) -> None:
+    with nothing_collected():
+        async with open_session(database.writer) as session:
+            await session.begin()
+            assert [row[0] for row in await session.rows(SMALL, (1,))] == [1]
+            await session.commit()
+        async with database.writer.connect() as connection:
+            kind = type((await connection.get_raw_connection()).driver_connection)
+            if end == "invalidated":
+                await connection.invalidate()
+        assert living(kind) == (1 if end == "closed" else 0)
+        await database.writer.dispose()
+        await until_gone(kind)
+
+
+async def until_gone(kind: type[object]) -> None:
+    """The loop holds a connection until its socket is closed."""
+    async with asyncio.timeout(20):
+        while living(kind):
+            await asyncio.sleep(0.001)
 
 
 async def test_answer_that_cannot_be_read_costs_its_connection(database: Database) -> None:

@@ -15,10 +15,13 @@ from taskstatus_pb.v1 import bind_execution_service_pb2 as pb
 from taskstatus.application.identity import Identity, Role
 from taskstatus.domain.errors import RefusedError
 from taskstatus.domain.reasons import Reason
+from taskstatus.entrypoints.grpc.stream_bindings import Bound
 from taskstatus.entrypoints.grpc.stream_config import leaving
 from taskstatus.entrypoints.grpc.stream_server import METHOD, StreamServer, handler
+from taskstatus.entrypoints.grpc.stream_session import StreamSession
 from taskstatus.entrypoints.wire.call import CallInfo
 from tests.support.clients import Caller
+from tests.support.garbage import living, nothing_collected
 from tests.support.streams import StreamClient, reasons_of
 from tests.unit.factories import PARSER
 from tests.unit.service_kit import a_service
@@ -194,3 +197,26 @@ async def test_t2_a_half_closed_client_that_never_reads_is_not_waited_for(place:
     assert place.server.open_streams == 0
     place.kit.lanes.gate.open()
     await until(lambda: place.kit.kit.only_task().version == 2)
+
+
+@pytest.mark.parametrize("end", ["finished", "half-closed", "cancelled", "refused"])
+async def test_n1_what_a_stream_held_goes_with_it_and_waits_for_no_collector(place: Place, end: str) -> None:
+    (credentials,) = contexts(place.kit, 1)
+    with nothing_collected():
+        async with StreamClient(place.caller("worker")) as stream:
+            key = await key_of(stream, credentials)
+            answer = await stream.ask(report=pb.StreamReport(events=[started(key)]))
+            assert reasons_of(answer.reported.results) == [""]
+            assert not (await stream.beat((key, 1))).refused
+            assert living(Bound) == 1
+            if end == "finished":
+                await stream.finish()
+            elif end == "half-closed":
+                await stream.call.done_writing()
+                await stream.code()
+            elif end == "refused":
+                next(iter(place.server._sessions)).end(leaving())
+                await stream.refusal()
+        await until_measured(place, 1)
+        # The kit has a session of its own.
+        await until(lambda: (living(StreamSession), living(Bound)) == (1, 0))
