@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 COLLECT_AFTER = (20_000, 10, 5)
 """Net new objects until a collection of the youngest, and how many of these until one of the elder.
 
-A stream and a database connection die as cycles, and old: only a collection of everything frees them. The
-collector never begins one before the old have grown by a quarter.
+What dies must die by its last reference: under steady load a process makes hardly more objects than it drops, and a
+collection of everything can be an hour away. It never begins before the old have grown by a quarter.
 """
 
 
