@@ -237,6 +237,11 @@ def reasons_of(answer: Response) -> list[str]:
     return [common_pb2.Reason.Name(reason) if reason else "" for reason in reasons]
 
 
+def id_of(execution: BoundExecution) -> ExecutionId:
+    """The execution."""
+    return execution.binding.execution_id
+
+
 def started(key: int, source_seq: int = 1, event_id: bytes = b"") -> report_service_pb2.CompactEvent:
     """STEP_STARTED."""
     return event(common_pb2.STEP_STARTED, key, source_seq, event_id)
