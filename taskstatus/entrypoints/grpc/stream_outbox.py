@@ -76,7 +76,7 @@ class StreamOutbox:
         self._changed.set()
 
     def drop(self) -> None:
-        """Nobody reads any more: forget what waits, and whom to tell, who would live as long as this does."""
+        """Nobody reads any more: forget what waits, and whom to tell, or the two would hold each other."""
         self._dropped = self._closed = True
         self._on_written = _nobody
         self._answers.clear()

@@ -26,7 +26,7 @@ from tests.support.streams import StreamClient, reasons_of
 from tests.unit.factories import PARSER
 from tests.unit.service_kit import a_service
 
-from .kit import StreamKit, started, until
+from .kit import StreamKit, progress, started, until
 
 
 @dataclass
@@ -199,7 +199,7 @@ async def test_t2_a_half_closed_client_that_never_reads_is_not_waited_for(place:
     await until(lambda: place.kit.kit.only_task().version == 2)
 
 
-@pytest.mark.parametrize("end", ["finished", "half-closed", "cancelled", "refused"])
+@pytest.mark.parametrize("end", ["finished", "half-closed", "cancelled", "cancelled amid a commit", "refused"])
 async def test_n1_what_a_stream_held_goes_with_it_and_waits_for_no_collector(place: Place, end: str) -> None:
     (credentials,) = contexts(place.kit, 1)
     with nothing_collected():
@@ -217,6 +217,11 @@ async def test_n1_what_a_stream_held_goes_with_it_and_waits_for_no_collector(pla
             elif end == "refused":
                 next(iter(place.server._sessions)).end(leaving())
                 await stream.refusal()
+            elif end == "cancelled amid a commit":
+                place.kit.lanes.gate.close()
+                await stream.send(report=pb.StreamReport(events=[progress(key, 2)]))
+                await place.kit.lanes.gate.begun()
         await until_measured(place, 1)
+        place.kit.lanes.gate.open()
         # The kit has a session of its own.
         await until(lambda: (living(StreamSession), living(Bound)) == (1, 0))
